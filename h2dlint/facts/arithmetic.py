@@ -1,0 +1,268 @@
+"""Operators and comparisons: fresh memory for tensors, sizes for integers, masks, identity and device tests."""
+
+from __future__ import annotations
+
+import ast
+
+from h2dlint.facts.domain import (
+    NOTHING,
+    Array,
+    Available,
+    Class,
+    Const,
+    DeviceValue,
+    DType,
+    Function,
+    Instance,
+    Loader,
+    Mapping,
+    Memory,
+    Number,
+    Partial,
+    Sequence,
+    Unknown,
+    Value,
+    join,
+)
+from h2dlint.facts.frame import Frame, key_of
+from h2dlint.facts.iteration import MAX_UNROLLED
+from h2dlint.facts.layout import DENSE_UNRANKED, Layout, Symbol, dense
+from h2dlint.facts.operations import common_sizes, flat_arrays, fresh
+from h2dlint.facts.torch_api import ACCELERATOR_MODULES, METHODS, Effect, Op
+
+_BINARY = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "div",
+    ast.FloorDiv: "floor_divide",
+    ast.Mod: "remainder",
+    ast.Pow: "pow",
+    ast.MatMult: "matmul",
+    ast.BitAnd: "bitwise_and",
+    ast.BitOr: "bitwise_or",
+    ast.BitXor: "bitwise_xor",
+    ast.LShift: "bitwise_left_shift",
+    ast.RShift: "bitwise_right_shift",
+}
+SYMBOLS = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.Pow: "**",
+    ast.MatMult: "@",
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.USub: "-",
+    ast.Invert: "~",
+}
+_COMPARE = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"}
+
+_NO_ROW = Op(Effect.QUERY)
+
+
+def binary(left: Value, right: Value, op: ast.operator, node: ast.AST, frame: Frame) -> Value:
+    """`left op right`: arithmetic on tensors makes fresh memory, on integers a size."""
+    arrays, hidden = flat_arrays((left, right))
+    plain = not isinstance(left, Sequence) and not isinstance(right, Sequence)
+    if arrays and (plain or any(isinstance(value, Array) for value in (left, right))):
+        return arithmetic(arrays, hidden, _BINARY.get(type(op), "op"), SYMBOLS.get(type(op), "op"), node, frame)
+    if isinstance(left, Sequence) and isinstance(right, Sequence) and isinstance(op, ast.Add):
+        if left.items is not None and right.items is not None:
+            return Sequence(left.items + right.items)
+        return Sequence(None, join((left.any_item(), right.any_item())))
+    if isinstance(left, Sequence) and isinstance(op, ast.Mult):
+        if (
+            left.items is not None
+            and isinstance(right, Const)
+            and isinstance(right.value, int)
+            and len(left.items) * right.value <= MAX_UNROLLED * 4
+        ):
+            return Sequence(left.items * right.value)
+        return Sequence(None, left.any_item())
+    return _number(left, right, op)
+
+
+def _number(left: Value, right: Value, op: ast.operator) -> Value:
+    if isinstance(left, Const) and isinstance(right, Const):
+        return _constant_result(left, right, op)
+    symbol = (
+        left.size if isinstance(left, Number) else Symbol(left.key) if isinstance(left, Unknown) and left.key else None
+    )
+    if (
+        isinstance(symbol, Symbol)
+        and isinstance(right, Const)
+        and isinstance(right.value, int)
+        and isinstance(op, (ast.Add, ast.Sub))
+    ):
+        offset = right.value if isinstance(op, ast.Add) else -right.value
+        return Number(Symbol(symbol.name, symbol.offset + offset))
+    if (
+        isinstance(left, Const)
+        and isinstance(left.value, int)
+        and isinstance(op, ast.Add)
+        and not isinstance(right, Const)
+    ):
+        return _number(right, left, op)
+    known = [value for value in (left, right) if isinstance(value, (Const, Number))]
+    numeric = any(
+        isinstance(value, Number) or (isinstance(value, Const) and isinstance(value.value, (int, float)))
+        for value in known
+    )
+    maybe_tensor = any(isinstance(value, Unknown) and value.why != "number" for value in (left, right))
+    if (isinstance(left, Number) and isinstance(right, Number)) or (numeric and not maybe_tensor):
+        return Number(Symbol(_text_of(left) + type(op).__name__ + _text_of(right)))
+    if (isinstance(left, Unknown) and left.why == "number") or (isinstance(right, Unknown) and right.why == "number"):
+        return Unknown(why="number") if not maybe_tensor else NOTHING
+    keys = [value.key for value in (left, right) if isinstance(value, Unknown)]
+    return Unknown(f"({_text_of(left)}{type(op).__name__}{_text_of(right)})") if all(keys) else NOTHING
+
+
+def _text_of(value: Value) -> str:
+    if isinstance(value, Const):
+        return repr(value.value)
+    if isinstance(value, Number):
+        return repr(value.size)
+    return getattr(value, "key", "?")
+
+
+def _constant_result(left: Const, right: Const, op: ast.operator) -> Value:
+    both = (left.value, right.value)
+    if all(isinstance(value, int) and abs(value) < 2**40 for value in both) and isinstance(
+        op, (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
+    ):
+        a, b = both
+        if isinstance(op, (ast.FloorDiv, ast.Mod)) and b == 0:
+            return NOTHING
+        results = {ast.Add: a + b, ast.Sub: a - b, ast.Mult: a * b}
+        found = results.get(type(op))
+        if found is None:
+            found = a // b if isinstance(op, ast.FloorDiv) else a % b
+        return Const(found, left.soft or right.soft)
+    if isinstance(op, ast.LShift) and all(isinstance(value, int) and 0 <= value < 64 for value in both):
+        return Const(both[0] << both[1])
+    return Unknown(why="number") if all(isinstance(value, (int, float)) for value in both) else NOTHING
+
+
+def arithmetic(arrays: list[Array], hidden: bool, name: str, symbol: str, node: ast.AST, frame: Frame) -> Value:
+    """An operator on tensors or ndarrays: fresh memory, an ndarray when only ndarrays take part."""
+    index_built = not hidden and all(array.index_built for array in arrays) and METHODS.get(name, _NO_ROW).index
+    dtype = (
+        "bool"
+        if name in _COMPARE.values()
+        else arrays[0].dtype
+        if len({array.dtype for array in arrays}) == 1 and not hidden and name != "div"
+        else None
+    )
+    if all(array.kind == "ndarray" for array in arrays):
+        return arrays[0].but(
+            memory=Memory.PAGEABLE,
+            layout=_same_rank(arrays, hidden),
+            from_numpy=True,
+            dtype=dtype,
+            storage=frame.interpreter.fresh_storage(),
+            scalar=all(array.scalar for array in arrays),
+            trail=frame.trail(node, symbol, f"`{symbol}` makes a fresh ndarray", arrays[0].trail),
+        )
+    layout = _same_rank(arrays, hidden)
+    return fresh(
+        arrays, node, symbol, frame, layout=layout, dtype=dtype, index_built=index_built, unknown_inputs=hidden
+    )
+
+
+def _same_rank(arrays: list[Array], hidden: bool) -> Layout:
+    sizes = None if hidden else common_sizes(arrays)
+    return DENSE_UNRANKED if sizes is None else dense(sizes)
+
+
+def compare(left: Value, right: Value, op: ast.cmpop, node: ast.Compare, frame: Frame) -> Value:
+    """One comparison; of tensors it makes a mask, of constants a constant."""
+    if isinstance(op, (ast.Is, ast.IsNot)):
+        return _identity(left, right, isinstance(op, ast.Is))
+    if isinstance(op, (ast.In, ast.NotIn)):
+        return NOTHING
+    test = device_test(node, left, right)
+    if test is not None:
+        return test
+    arrays, hidden = flat_arrays((left, right))
+    if arrays and not isinstance(left, Sequence) and not isinstance(right, Sequence):
+        return arithmetic(arrays, hidden, _COMPARE[type(op)], SYMBOLS[type(op)], node, frame)
+    if isinstance(left, DeviceValue) and isinstance(right, DeviceValue):
+        if left.device.is_unknown or right.device.is_unknown:
+            return NOTHING
+        return Const((left.device.kind == right.device.kind) == isinstance(op, ast.Eq))
+    if isinstance(left, Const) and isinstance(right, Const):
+        return _constants(left, right, op)
+    if isinstance(left, Available) or isinstance(right, Available):
+        return Available()
+    if _is_device_count(node.left) and isinstance(right, Const):
+        return Available()
+    return NOTHING
+
+
+def _is_device_count(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and key_of(node.func).endswith("device_count")
+
+
+def device_test(node: ast.Compare, left: Value, right: Value) -> Value | None:
+    """`device.type == "cuda"` of a device object: an availability test. A tensor's device is left to the guards."""
+    if not (isinstance(right, Const) and isinstance(right.value, str)) or not isinstance(
+        node.ops[0], (ast.Eq, ast.NotEq)
+    ):
+        return None
+    if isinstance(left, Const):
+        return None
+    holder = node.left
+    if isinstance(holder, ast.Attribute) and holder.attr == "type":
+        holder = holder.value
+    name = key_of(holder)
+    base, _, last = name.rpartition(".")
+    names_device = "device" in last and (
+        not base or base in ("self", "cls") or "config" in base or "args" in base or "platform" in base
+    )
+    if not names_device:
+        return None
+    means_accelerator = right.value != "cpu" and right.value.partition(":")[0] in (*ACCELERATOR_MODULES, "cpu")
+    if right.value != "cpu" and not means_accelerator:
+        return None
+    holds = (right.value != "cpu") == isinstance(node.ops[0], ast.Eq)
+    return Available() if holds else Const(False)
+
+
+def _identity(left: Value, right: Value, same: bool) -> Value:
+    if isinstance(right, Const) and right.value is None:
+        if isinstance(left, Const):
+            return Const((left.value is None) == same, left.soft)
+        if isinstance(
+            left, (Array, Sequence, Mapping, Instance, Function, Class, Number, DeviceValue, DType, Loader, Partial)
+        ):
+            return Const(not same)
+        return NOTHING
+    if isinstance(left, Const) and isinstance(right, Const) and isinstance(right.value, bool):
+        return Const((left.value is right.value) == same, left.soft)
+    return NOTHING
+
+
+def _constants(left: Const, right: Const, op: ast.cmpop) -> Value:
+    soft = left.soft or right.soft
+    if isinstance(op, ast.Eq):
+        return Const(left.value == right.value, soft, left.origin)
+    if isinstance(op, ast.NotEq):
+        return Const(left.value != right.value, soft, left.origin)
+    if all(isinstance(value.value, (int, float)) for value in (left, right)):
+        a, b = left.value, right.value
+        results = {ast.Lt: a < b, ast.LtE: a <= b, ast.Gt: a > b, ast.GtE: a >= b}
+        return Const(results[type(op)], soft, left.origin)
+    return NOTHING

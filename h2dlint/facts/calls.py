@@ -1,0 +1,225 @@
+"""Calls: who is called, with what, and what comes back."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import TypeAlias
+
+from h2dlint.facts import builtin_calls, numpy_calls, torch_calls, transfers
+from h2dlint.facts.attributes import attribute_of, instance_attribute
+from h2dlint.facts.domain import (
+    NOTHING,
+    Array,
+    Available,
+    Class,
+    Const,
+    Function,
+    Instance,
+    Mapping,
+    Memory,
+    Method,
+    Named,
+    Partial,
+    Sequence,
+    Super,
+    Tag,
+    Unknown,
+    Value,
+    alternatives,
+    arrays_of,
+    without_none,
+)
+from h2dlint.facts.flags import is_availability_name, is_wsl_name
+from h2dlint.facts.frame import Frame, key_of
+from h2dlint.facts.operations import with_tags
+
+Evaluate: TypeAlias = Callable[[ast.expr, Frame], Value]
+
+
+def call(node: ast.Call, frame: Frame, evaluate: Evaluate) -> Value:
+    """The value of a call expression."""
+    callee, key = _callee(node, frame, evaluate)
+    args, keywords = _arguments(node, frame, evaluate)
+    ways: list[tuple[Value, tuple[Tag, ...]]] = []
+    outer = frame.way
+    for way in alternatives(callee):
+        frame.way = (*outer, *way.tags)
+        ways.append((_call_one(way.value, args, keywords, node, frame, key), way.tags))
+    frame.way = outer
+    return with_tags(ways)
+
+
+def _callee(node: ast.Call, frame: Frame, evaluate: Evaluate) -> tuple[Value, str]:
+    """What is called; of a method also the dotted name of its receiver."""
+    func = node.func
+    if not isinstance(func, ast.Attribute):
+        return evaluate(func, frame), ""
+    if frame.dotted:
+        stored = frame.env.get(key_of(func))
+        if stored is not None and not isinstance(stored, Unknown):
+            return stored, key_of(func.value)
+    base = without_none(evaluate(func.value, frame))
+    key = key_of(func.value)
+    ways = [(_method(way.value, func, frame, key), way.tags) for way in alternatives(base)]
+    return with_tags(ways), key
+
+
+def _method(value: Value, func: ast.Attribute, frame: Frame, key: str) -> Value:
+    if isinstance(value, (Array, Sequence, Mapping, Unknown, Const)):
+        return Method(value, func.attr, key)
+    if isinstance(value, Super):
+        return _super_method(value, func, frame)
+    if isinstance(value, Instance):
+        value = _with_overrides(value, key, frame)
+        found = instance_attribute(value, func.attr, func, frame)
+        return found if not isinstance(found, Unknown) else Method(value, func.attr, key)
+    found = attribute_of(value, func, frame)
+    return Method(value, func.attr, key) if isinstance(found, Unknown) else found
+
+
+def _with_overrides(value: Instance, key: str, frame: Frame) -> Instance:
+    """An object with the attributes that were stored in it since, under the name it is called by."""
+    if not frame.dotted or not key or value.fields is None:
+        return value
+    prefix = key + "."
+    later = {
+        name[len(prefix) :]: held
+        for name, held in frame.env.items()
+        if name.startswith(prefix) and "." not in name[len(prefix) :]
+    }
+    if not later:
+        return value
+    kept = tuple((name, held) for name, held in value.fields if name not in later)
+    return Instance(value.info, (*kept, *later.items()))
+
+
+def _super_method(value: Super, func: ast.Attribute, frame: Frame) -> Value:
+    from h2dlint.facts.attributes import class_member
+
+    for base in frame.interpreter.class_bases(value.info):
+        if isinstance(base, Class):
+            found = class_member(base.info, func.attr, frame)
+            if isinstance(found, Function):
+                return Function(found.node, found.module, found.owner, value.receiver)
+    return NOTHING
+
+
+def _arguments(node: ast.Call, frame: Frame, evaluate: Evaluate) -> tuple[list[Value], dict[str, Value]]:
+    args: list[Value] = []
+    for item in node.args:
+        if not isinstance(item, ast.Starred):
+            args.append(evaluate(item, frame))
+            continue
+        value = evaluate(item.value, frame)
+        if isinstance(value, Sequence) and value.items is not None:
+            args.extend(value.items)
+        else:
+            args.append(Sequence(None, value.any_item() if isinstance(value, Sequence) else NOTHING))
+    keywords: dict[str, Value] = {}
+    for keyword in node.keywords:
+        value = evaluate(keyword.value, frame)
+        if keyword.arg is not None:
+            keywords[keyword.arg] = value
+        elif isinstance(value, Mapping):
+            keywords.update({str(key): item for key, item in value.items})
+    return args, keywords
+
+
+def _call_one(
+    callee: Value, args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame, key: str
+) -> Value:
+    if "non_blocking" in keywords and (
+        isinstance(callee, (Function, Class)) or (isinstance(callee, Named) and callee.name.startswith("builtins."))
+    ):
+        transfers.not_a_tensor(node, frame)
+    if isinstance(callee, Function):
+        return frame.interpreter.call_function(callee, args, keywords, frame, node, key)
+    if isinstance(callee, Class):
+        return frame.interpreter.construct(callee.info, args, keywords, frame, node)
+    if isinstance(callee, Named):
+        return call_named(callee.name, args, keywords, node, frame)
+    if isinstance(callee, Method):
+        return _call_method(callee, args, keywords, node, frame)
+    if isinstance(callee, Partial):
+        return _call_one(
+            callee.function, [*callee.args, *args], {**dict(callee.keywords), **keywords}, node, frame, key
+        )
+    if isinstance(callee, Instance):
+        return _call_instance(callee, args, keywords, node, frame)
+    if isinstance(callee, Array) and callee.kind == "module":
+        return NOTHING
+    if isinstance(callee, Unknown) and is_availability_name(callee.key):
+        return Available()
+    return NOTHING
+
+
+def _call_instance(
+    callee: Instance, args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame
+) -> Value:
+    if callee.info is None:
+        return NOTHING
+    for name in ("__call__", "forward"):
+        found = instance_attribute(callee, name, node, frame)
+        if isinstance(found, Function):
+            return frame.interpreter.call_function(found, args, keywords, frame, node, "")
+    return NOTHING
+
+
+def call_named(name: str, args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame) -> Value:
+    """A call of something outside the project."""
+    root = name.partition(".")[0]
+    if root == "torch":
+        return torch_calls.call_torch(name, args, keywords, node, frame)
+    if root == "numpy":
+        return numpy_calls.call_numpy(name, args, keywords, node, frame)
+    found = builtin_calls.call_builtin(name, args, keywords, node, frame, _caller(node, frame))
+    if found is not None:
+        return found
+    if is_availability_name(name):
+        return Available()
+    if is_wsl_name(name):
+        return Const(False)
+    last = name.rpartition(".")[2]
+    if "non_blocking" in keywords and isinstance(node.func, ast.Attribute) and "." in name:
+        # A name imported from outside: it may well be a tensor.
+        return torch_calls.call_method(Unknown(name.rpartition(".")[0]), last, args, keywords, node, frame, "")
+    return NOTHING
+
+
+def _caller(node: ast.Call, frame: Frame) -> Callable[[Value, list[Value]], Value]:
+    return lambda function, args: _call_one(function, args, {}, node, frame, "")
+
+
+def _call_method(method: Method, args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame) -> Value:
+    receiver = method.receiver
+    if method.name == "cudaHostRegister":
+        _register(node, frame)
+        return NOTHING
+    if isinstance(receiver, Array) and receiver.kind == "ndarray":
+        return numpy_calls.call_ndarray(receiver, method.name, args, keywords, node, frame)
+    if isinstance(receiver, (Sequence, Mapping)):
+        return builtin_calls.call_container(receiver, method, args, keywords, node, frame)
+    if isinstance(receiver, Unknown) and is_availability_name(method.name):
+        return Available()
+    if isinstance(receiver, (Unknown, Instance)) and is_wsl_name(method.name):
+        return Const(False)
+    if isinstance(receiver, (Array, Unknown, Instance)):
+        return torch_calls.call_method(receiver, method.name, args, keywords, node, frame, method.key)
+    return NOTHING
+
+
+def _register(node: ast.Call, frame: Frame) -> None:
+    """`cudaHostRegister(t.data_ptr(), ...)`: the tensor's memory is pinned from here on (FACTS, 8)."""
+    pointer = node.args[0] if node.args else None
+    if not (
+        isinstance(pointer, ast.Call) and isinstance(pointer.func, ast.Attribute) and pointer.func.attr == "data_ptr"
+    ):
+        return
+    name = key_of(pointer.func.value)
+    held = frame.env.get(name) if name else None
+    for array in arrays_of(held) if held is not None else ():
+        trail = frame.trail(node, "cudaHostRegister", "`cudaHostRegister` pins its memory", array.trail)
+        frame.change_storage(array.storage, lambda one, trail=trail: one.but(memory=Memory.PINNED, trail=trail))  # type: ignore[misc]
+        if isinstance(held, Array) and not array.storage:
+            frame.env[name] = array.but(memory=Memory.PINNED, trail=trail)

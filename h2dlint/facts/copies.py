@@ -1,0 +1,107 @@
+"""The record of one copy between host and device: what `h2dlint copies` lists and what every rule looks at.
+
+Pure data. `verdict.py` fills it in; nothing here knows torch.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from msgspec import Struct
+
+
+class Verdict(str, Enum):
+    """What a copy does (docs/design.md, "The answers")."""
+
+    FAKE_ASYNC = "fake-async"
+    ASYNC = "async"
+    CONDITIONAL = "conditional"
+    BLOCKING = "blocking"
+    NO_TRANSFER = "no-transfer"
+    UNPROVEN = "unproven"
+
+
+class Direction(str, Enum):
+    """Which way the bytes go."""
+
+    H2D = "h2d"
+    D2H = "d2h"
+    D2D = "d2d"
+    H2H = "h2h"
+    UNKNOWN = "unknown"
+
+
+class Cause(str, Enum):
+    """Why a copy that asked to be asynchronous is not (FACTS, "Which copies are really asynchronous")."""
+
+    PAGEABLE = "pageable"
+    GAPPED = "gapped"
+    BROADCAST = "broadcast"
+    CONFIG = "config"
+
+
+class Span(Struct, frozen=True):
+    """A range of source text: lines and columns are 1-based, columns count characters, the end column is exclusive."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+class Place(Struct, frozen=True):
+    """One link of the chain that made a value what it is."""
+
+    path: str
+    span: Span
+    label: str
+    """One word for the reveal: `zeros`, `numpy`, `cat`, `slice`."""
+    message: str
+    """A clause for the reader: `allocated without pin_memory`, `column slice leaves gaps`."""
+
+
+class Branch(Struct, frozen=True):
+    """One of the ways a conditional copy can go: a path, a caller or a configuration."""
+
+    fake: bool | None
+    """True: fake-async on this way; False: not; None: cannot be shown."""
+    text: str
+    """`when `tail` is true (line 10)`, `called from line 20`, `by default`."""
+    by_default: bool
+    """Whether this is what happens when nobody changes a switch."""
+    place: Place | None
+
+
+class Copy(Struct, frozen=True):
+    """One call that moves, or may move, data between host and device."""
+
+    path: str
+    span: Span
+    """The call expression (for item access: the subscript)."""
+    function: str
+    """Dotted name of the enclosing function inside its module, `<module>` at the top level."""
+    call: str
+    """The last name of the callee: `to`, `cuda`, `copy_`, `item`, `__getitem__`, `tensor`."""
+    asked: bool
+    """Whether the call names non_blocking in any form that is not provably False."""
+    direction: Direction
+    verdict: Verdict
+    causes: tuple[Cause, ...]
+    reveal: str
+    """`cpu | pageable | gapped | numpy@4 -> cat@9 -> here`."""
+    trace: tuple[Place, ...]
+    """The chain, oldest link first, without the copy itself."""
+    branches: tuple[Branch, ...] = ()
+    """For a conditional copy: one entry per way, fake ones first."""
+    from_numpy: bool = False
+    """The pageable memory belongs to an ndarray."""
+    index_built: bool = False
+    """The source is made of arange, zeros and their kin alone: the device can make it itself."""
+    max_bytes: int | None = None
+    """An upper bound of the bytes moved, where the code shows one."""
+    source_text: str = ""
+    """The source operand as written, for messages; empty when it is not one expression."""
+    unproven: str = ""
+    """For an unproven copy: what could not be followed."""
+    fixed_shape: bool = False
+    """The source's shape is a constant of the program."""

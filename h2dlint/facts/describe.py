@@ -1,0 +1,106 @@
+"""What the analyser knows, in words: the reveal of a value, the chain of places, the ways of a conditional copy."""
+
+from __future__ import annotations
+
+import ast
+
+from h2dlint.facts.copies import Direction, Place, Span, Verdict
+from h2dlint.facts.domain import Array, Memory, Tag, Trail
+from h2dlint.facts.layout import Form, element_bound
+from h2dlint.facts.outcomes import Outcome
+from h2dlint.facts.torch_api import DTYPES
+
+MAX_PLACES = 12
+
+
+def span_of(node: ast.AST, lines: list[str]) -> Span:
+    """The 1-based character range of a node; ast counts columns in UTF-8 bytes."""
+    line: int = getattr(node, "lineno", 1)
+    end_line: int = getattr(node, "end_lineno", None) or line
+    start: int = getattr(node, "col_offset", 0)
+    end: int = getattr(node, "end_col_offset", None) or 0
+    return Span(line, _column(lines, line, start), end_line, _column(lines, end_line, end))
+
+
+def _column(lines: list[str], line: int, offset: int) -> int:
+    text = lines[line - 1] if 0 < line <= len(lines) else ""
+    return offset + 1 if text.isascii() else len(text.encode()[:offset].decode(errors="ignore")) + 1
+
+
+def places(trail: Trail | None, path: str, lines: list[str]) -> tuple[Place, ...]:
+    """A chain as places, oldest first."""
+    found: list[Place] = []
+    while trail is not None and len(found) < MAX_PLACES:
+        found.append(
+            Place(trail.path, span_of(trail.node, lines if trail.path == path else []), trail.label, trail.message)
+        )
+        trail = trail.previous
+    return tuple(reversed(found))
+
+
+def reveal(outcome: Outcome) -> str:
+    """One line for the state of the deciding side: `cpu | pageable | gapped | numpy@4 -> cat@9 -> here`."""
+    array = outcome.decisive
+    if array is None:
+        return {Direction.D2D: "device", Direction.H2H: "cpu"}.get(outcome.direction, "unknown") + " | here"
+    parts = [array.device.kind or "unknown"]
+    if array.device.is_cpu or array.memory is not Memory.UNKNOWN:
+        parts.append(array.memory.value)
+        parts.append(array.layout.form.value if array.layout.form is not Form.MAYBE_GAPPED else "gapped unless whole")
+    links: list[str] = []
+    trail = array.trail
+    while trail is not None and len(links) < MAX_PLACES:
+        links.append(f"{trail.label}@{getattr(trail.node, 'lineno', 0)}")
+        trail = trail.previous
+    return " | ".join([*parts, " -> ".join([*reversed(links), "here"])])
+
+
+def max_bytes(array: Array | None) -> int | None:
+    """The bytes of a tensor of constant shape and known dtype."""
+    if array is None:
+        return None
+    count = element_bound(array.layout)
+    if count is None:
+        return None
+    size = DTYPES.get(array.dtype or "", 8)
+    return count * size
+
+
+def branch_text(tags: list[Tag], outcome: Outcome, lines: list[str]) -> tuple[str, Place | None]:
+    """How one way of a conditional copy comes about."""
+    parts: list[str] = []
+    place: Place | None = None
+    for tag in tags[-2:]:
+        text = _tag_text(tag)
+        if text and text not in parts:
+            parts.append(text)
+            place = Place(tag.path, span_of(tag.node, lines), tag.kind, text)
+    if outcome.context and not any(tag.kind == "caller" for tag in tags):
+        site = outcome.context[-1]
+        text = f"called from line {getattr(site, 'lineno', 0)}"
+        parts.append(text)
+        place = place or Place(outcome.module, span_of(site, lines), "caller", text)
+    if not parts:
+        parts.append("otherwise" if outcome.verdict is not Verdict.FAKE_ASYNC else "here")
+    return ", ".join(parts), place
+
+
+def _tag_text(tag: Tag) -> str:
+    line = getattr(tag.node, "lineno", 0)
+    if tag.kind == "path":
+        return f"when `{_short(tag.node)}` is {'true' if tag.holds else 'false'} (line {line})"
+    if tag.kind == "switch":
+        state = "on" if tag.holds else "off"
+        return f"with the pin flag {state}{' (its default)' if tag.by_default else ''} (line {line})"
+    if tag.kind == "caller":
+        return f"for the object made on line {line}"
+    if tag.kind == "store":
+        return f"after the assignment on line {line}"
+    if tag.text:
+        return f"when {tag.text}" if tag.text[:3] in ("the", "non") else tag.text
+    return ""
+
+
+def _short(node: ast.AST) -> str:
+    text = ast.unparse(node)
+    return text if len(text) <= 48 else text[:45] + "..."

@@ -1,0 +1,414 @@
+"""The abstract values: what the analyser knows of a tensor, an array, a container, a flag or a device.
+
+A value that differs by path, caller or configuration is a `Choice` whose alternatives keep the tag of the way they
+came,
+so that a verdict can name it. Joins never invent: what is not known stays `Unknown`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from h2dlint.facts.layout import DENSE_UNRANKED, Layout, Size
+
+MAX_ALTERNATIVES = 8
+"""A choice of more alternatives is cut to these; the dropped ones become one unknown alternative."""
+
+CPU_KIND = "cpu"
+ACCELERATOR_KIND = "accelerator"
+"""A device known to be some accelerator, though not which."""
+UNKNOWN_KIND = ""
+META_KIND = "meta"
+
+
+class Memory(str, Enum):
+    """Where host memory comes from. Device tensors carry UNKNOWN: the question does not arise."""
+
+    PAGEABLE = "pageable"
+    PINNED = "pinned"
+    UNKNOWN = "unknown"
+
+
+class Device(Struct, frozen=True):
+    """A torch device: its kind (`cpu`, `cuda`, ..., empty when unknown) and, when unknown, the expression it stands
+    for.
+    """
+
+    kind: str
+    key: str = ""
+
+    @property
+    def is_cpu(self) -> bool:
+        return self.kind == CPU_KIND
+
+    @property
+    def is_unknown(self) -> bool:
+        return self.kind == UNKNOWN_KIND
+
+    @property
+    def is_accelerator(self) -> bool:
+        return self.kind not in (CPU_KIND, UNKNOWN_KIND, META_KIND)
+
+
+CPU = Device(CPU_KIND)
+ACCELERATOR = Device(ACCELERATOR_KIND)
+SOMEWHERE = Device(UNKNOWN_KIND)
+
+
+class Trail(Struct, frozen=True, eq=False):
+    """A chain of the places that made a value what it is, newest first. Compared by identity: it is no part of the
+    value.
+    """
+
+    path: str
+    node: ast.AST
+    label: str
+    message: str
+    previous: Trail | None = None
+
+
+class Tag(Struct, frozen=True):
+    """The way an alternative came: a branch of a condition, a caller, a store, a switch."""
+
+    kind: str
+    """`path`, `caller`, `store`, `switch`, `case` or `note`."""
+    node: ast.AST
+    holds: bool = True
+    """For a branch: whether the condition was true; for a switch: whether it pins."""
+    by_default: bool = True
+    path: str = ""
+    text: str = ""
+    """Replaces the rendered condition."""
+
+
+class Value(Struct, frozen=True):
+    """Base of all values."""
+
+
+class Unknown(Value, frozen=True):
+    """Nothing is known but the expression it stands for: two unknowns of one key are the same object at run time."""
+
+    key: str = ""
+    why: str = ""
+
+
+NOTHING = Unknown()
+
+
+class Const(Value, frozen=True):
+    """A Python constant. `soft`: a default that a caller, a configuration or the environment may change."""
+
+    value: Any
+    soft: bool = False
+    origin: ast.AST | None = None
+
+
+class Available(Value, frozen=True):
+    """A truth value that holds wherever an accelerator is present (`torch.cuda.is_available()`, PIN_MEMORY)."""
+
+
+class ConfigFlag(Value, frozen=True):
+    """A truth value that a configuration of unknown or off default decides."""
+
+    origin: ast.AST | None = None
+
+
+class PinnedTest(Value, frozen=True):
+    """The result of `key.is_pinned()`; `negated` for its opposite."""
+
+    key: str
+    negated: bool = False
+
+
+class Number(Value, frozen=True):
+    """An integer of unknown value, as a size that can be compared with others."""
+
+    size: Size
+
+
+class DType(Value, frozen=True):
+    """`torch.float16` and its kin, by last name."""
+
+    name: str
+
+
+class DeviceValue(Value, frozen=True):
+    """A device object."""
+
+    device: Device
+
+
+class Array(Value, frozen=True):
+    """A tensor, an ndarray, a module's parameters taken as one, or one leaf of a loader's batch."""
+
+    kind: str
+    """`tensor`, `ndarray`, `module`, `batch`."""
+    device: Device
+    memory: Memory
+    layout: Layout
+    trail: Trail | None = None
+    dtype: str | None = None
+    storage: int = 0
+    """Views and aliases share their base's number; 0 when it cannot be told."""
+    from_numpy: bool = False
+    index_built: bool = False
+    scalar: bool = False
+    """An element read from an ndarray: a number as often as a tensor."""
+
+    def but(self, **changes: Any) -> Array:
+        """A copy with some fields changed."""
+        return replace(self, **changes)
+
+
+class Sequence(Value, frozen=True):
+    """A list, tuple, set or generator: its items where each is known, else what any item may be."""
+
+    items: tuple[Value, ...] | None = None
+    item: Value = NOTHING
+    length: Size = None
+
+    def any_item(self) -> Value:
+        return join(self.items) if self.items is not None else self.item
+
+
+class Mapping(Value, frozen=True):
+    """A dict: the values of known keys, and what any other value may be."""
+
+    items: tuple[tuple[Any, Value], ...] = ()
+    item: Value | None = None
+
+    def get(self, key: object) -> Value | None:
+        for known, value in self.items:
+            if known == key and type(known) is type(key):
+                return value
+        return self.item
+
+    def any_item(self) -> Value:
+        values = [value for _, value in self.items]
+        return join([*values, self.item] if self.item is not None else values)
+
+
+class Named(Value, frozen=True):
+    """Something outside the project, by dotted name: `torch.zeros`, `numpy`, `os.environ`."""
+
+    name: str
+
+
+class Function(Value, frozen=True, eq=False):
+    """A function, method or lambda of the project; `scope` is what it closes over."""
+
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    module: Any
+    owner: Any = None
+    receiver: Value | None = None
+    scope: dict[str, Value] | None = None
+
+
+class Class(Value, frozen=True):
+    """A class of the project."""
+
+    info: Any
+
+
+class Instance(Value, frozen=True):
+    """An object of a project class; `fields` where its construction was seen, else what the class stores decides."""
+
+    info: Any
+    fields: tuple[tuple[str, Value], ...] | None = None
+
+
+class Super(Value, frozen=True):
+    """`super()` inside a method."""
+
+    info: Any
+    receiver: Value
+
+
+class ModuleValue(Value, frozen=True):
+    """A module of the project."""
+
+    info: Any
+
+
+class Partial(Value, frozen=True):
+    """A callable with arguments already bound."""
+
+    function: Value
+    args: tuple[Value, ...]
+    keywords: tuple[tuple[str, Value], ...]
+
+
+class Method(Value, frozen=True):
+    """A bound method of a value that is not an instance of a project class."""
+
+    receiver: Value
+    name: str
+    key: str = ""
+
+
+class Loader(Value, frozen=True):
+    """A torch DataLoader: what one batch is."""
+
+    batch: Value
+
+
+class Alternative(Struct, frozen=True):
+    """One way a value can be."""
+
+    value: Value
+    tags: tuple[Tag, ...] = ()
+
+
+class Choice(Value, frozen=True):
+    """One of several values, by path, caller or configuration."""
+
+    alternatives: tuple[Alternative, ...]
+
+
+Values: TypeAlias = Iterable[Value]
+
+
+def alternatives(value: Value) -> tuple[Alternative, ...]:
+    """The ways a value can be; one way for a plain value."""
+    return value.alternatives if type(value) is Choice else (Alternative(value),)
+
+
+def signature(value: Value) -> object:
+    """What makes two values the same for a join: everything but storage, size symbols and provenance."""
+    if type(value) is Array:
+        return (
+            value.kind,
+            value.device,
+            value.memory,
+            value.layout.signature(),
+            value.dtype,
+            value.from_numpy,
+            value.index_built,
+        )
+    if type(value) is Sequence:
+        items = None if value.items is None else tuple(map(signature, value.items))
+        return ("sequence", items, signature(value.item) if value.items is None else None)
+    if type(value) is Mapping:
+        return (
+            "mapping",
+            tuple((key, signature(item)) for key, item in value.items),
+            value.item and signature(value.item),
+        )
+    if type(value) is Choice:
+        return ("choice", *(signature(alternative.value) for alternative in value.alternatives))
+    if type(value) is Unknown:
+        return ("unknown", value.key)
+    if type(value) is Const:
+        return ("const", type(value.value), value.value if _hashable(value.value) else id(value.value), value.soft)
+    if type(value) is Function:
+        return ("function", id(value.node), id(value.receiver))
+    return value if _hashable(value) else id(value)
+
+
+def _hashable(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def join(values: Values, tags: Iterable[tuple[Tag, ...]] | None = None) -> Value:
+    """One value that stands for all of `values`; equal ones merge, different ones become a choice.
+
+    `tags`, one tuple for each value, says which way each of them came.
+    """
+    found: dict[object, Alternative] = {}
+    tag_list = list(tags) if tags is not None else None
+    for position, value in enumerate(values):
+        extra = tag_list[position] if tag_list else ()
+        for alternative in alternatives(value):
+            key = signature(alternative.value)
+            if key not in found:
+                merged = alternative.tags + tuple(tag for tag in extra if tag not in alternative.tags)
+                found[key] = Alternative(alternative.value, merged)
+    ways = list(found.values())
+    if not ways:
+        return NOTHING
+    if len(ways) == 1:
+        return ways[0].value
+    joined = _join_containers(ways)
+    if joined is not None:
+        return joined
+    if len(ways) > MAX_ALTERNATIVES:
+        ways = [*ways[: MAX_ALTERNATIVES - 1], Alternative(NOTHING)]
+    return Choice(tuple(ways))
+
+
+def _join_containers(ways: list[Alternative]) -> Value | None:
+    """Sequences that differ become one sequence of what an item may be; the empty one adds nothing."""
+    if all(type(way.value) is Mapping for way in ways):
+        return _join_mappings([way.value for way in ways if isinstance(way.value, Mapping)])
+    if not all(type(way.value) is Sequence for way in ways):
+        return None
+    sequences = [way.value for way in ways if isinstance(way.value, Sequence)]
+    filled = [sequence for sequence in sequences if sequence.items != ()]
+    if len(filled) == 1:
+        return Sequence(None, filled[0].any_item())
+    lengths = {len(sequence.items) if sequence.items is not None else -1 for sequence in filled}
+    if len(lengths) == 1 and -1 not in lengths:
+        columns = zip(*(sequence.items or () for sequence in filled), strict=True)
+        way_tags = [way.tags for way in ways if isinstance(way.value, Sequence) and way.value.items != ()]
+        return Sequence(tuple(join(column, way_tags) for column in columns))
+    return Sequence(None, join([sequence.any_item() for sequence in filled]))
+
+
+def _join_mappings(mappings: list[Mapping]) -> Mapping:
+    """Dicts that differ: a key that only some of them have is looked up in those."""
+    keys = list(dict.fromkeys(key for mapping in mappings for key, _ in mapping.items))
+    items = tuple(
+        (key, join([value for mapping in mappings for known, value in mapping.items if known == key])) for key in keys
+    )
+    rest = [mapping.item for mapping in mappings if mapping.item is not None]
+    return Mapping(items, join(rest) if rest else None)
+
+
+def tagged(value: Value, tag: Tag) -> Value:
+    """The value with one more tag on each of its alternatives; a plain value becomes a choice of one."""
+    return Choice(tuple(Alternative(way.value, (*way.tags, tag)) for way in alternatives(value)))
+
+
+def mapped(value: Value, change: Callable[[Value], Value]) -> Value:
+    """`change` applied to each alternative."""
+    if type(value) is not Choice:
+        return change(value)
+    ways = value.alternatives
+    if len(ways) == 1:
+        inner = change(ways[0].value)
+        return Choice(tuple(Alternative(way.value, ways[0].tags + way.tags) for way in alternatives(inner)))
+    return join([change(way.value) for way in ways], [way.tags for way in ways])
+
+
+def without_none(value: Value) -> Value:
+    """The value where it is not None: an attribute of None would raise."""
+    if type(value) is not Choice:
+        return value
+    ways = tuple(way for way in value.alternatives if not (type(way.value) is Const and way.value.value is None))
+    if not ways or len(ways) == len(value.alternatives):
+        return value
+    return Choice(ways) if len(ways) > 1 or ways[0].tags else ways[0].value
+
+
+def arrays_of(value: Value) -> Iterator[Array]:
+    """Every array among the alternatives."""
+    for way in alternatives(value):
+        if type(way.value) is Array:
+            yield way.value
+
+
+def unknown_tensor(device: Device = SOMEWHERE, trail: Trail | None = None, **fields: Any) -> Array:
+    """A tensor of which only the given is known."""
+    return Array(
+        "tensor", device, fields.pop("memory", Memory.UNKNOWN), fields.pop("layout", DENSE_UNRANKED), trail, **fields
+    )

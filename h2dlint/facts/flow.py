@@ -1,0 +1,456 @@
+"""Statements: assignments, branches, loops, exceptions, guards. Each function answers whether control goes on after
+it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from collections.abc import Sequence as SequenceOf
+from typing import TypeAlias
+
+from h2dlint.facts import flags
+from h2dlint.facts.arithmetic import binary
+from h2dlint.facts.domain import (
+    NOTHING,
+    Array,
+    Const,
+    Device,
+    DeviceValue,
+    Function,
+    Sequence,
+    Tag,
+    Unknown,
+    Value,
+    alternatives,
+    join,
+    without_none,
+)
+from h2dlint.facts.evaluate import bind_target, branch_tag, evaluate, scope_of
+from h2dlint.facts.flags import Truth, truth
+from h2dlint.facts.frame import Environment, Frame, join_environments, key_of
+from h2dlint.facts.indexing import read_index, store_element, stored
+from h2dlint.facts.iteration import item_of, loop_items
+from h2dlint.facts.refine import refined
+
+Statement: TypeAlias = Callable[[ast.stmt, Frame], bool]
+
+
+def run_body(body: SequenceOf[ast.stmt], frame: Frame) -> bool:
+    """Run statements in order; False when control does not reach the end."""
+    depth = len(frame.path)
+    for statement in body:
+        handler = _STATEMENTS.get(type(statement))
+        if handler is not None and not handler(statement, frame):
+            del frame.path[depth:]
+            return False
+    del frame.path[depth:]
+    return True
+
+
+# Simple statements
+
+
+def _expression(statement: ast.stmt, frame: Frame) -> bool:
+    assert isinstance(statement, ast.Expr)
+    evaluate(statement.value, frame)
+    return not _never_returns(statement.value)
+
+
+def _never_returns(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and key_of(node.func) in ("sys.exit", "exit", "quit", "os._exit")
+
+
+def _assign(statement: ast.stmt, frame: Frame) -> bool:
+    assert isinstance(statement, ast.Assign)
+    value = evaluate(statement.value, frame)
+    for target in statement.targets:
+        assign(target, value, statement, frame)
+    return True
+
+
+def _annotated(statement: ast.stmt, frame: Frame) -> bool:
+    assert isinstance(statement, ast.AnnAssign)
+    if statement.value is not None:
+        assign(statement.target, evaluate(statement.value, frame), statement, frame)
+    return True
+
+
+def assign(target: ast.expr, value: Value, statement: ast.AST, frame: Frame) -> None:
+    """One assignment target."""
+    if isinstance(target, ast.Subscript):
+        _assign_element(target, value, frame)
+    elif isinstance(target, ast.Attribute):
+        _assign_attribute(target, value, statement, frame)
+    elif isinstance(target, ast.Name) and target.id in frame.outer_names:
+        frame.rebind(target.id, value)
+    elif isinstance(target, ast.Name) and target.id in frame.globals:
+        frame.stores.setdefault("global " + target.id, []).append((value, statement))
+        frame.env[target.id] = value
+    else:
+        bind_target(target, value, frame)
+
+
+def _assign_element(target: ast.Subscript, value: Value, frame: Frame) -> None:
+    container = without_none(evaluate(target.value, frame))
+    for way in alternatives(container):
+        if isinstance(way.value, Array):
+            store_element(way.value, read_index(target.slice, evaluate, frame), value, target, frame)
+            if not _constant_fill(value):
+                frame.written(way.value)
+    key = key_of(target.value)
+    if not key or isinstance(container, Array):
+        return
+    index = evaluate(target.slice, frame) if not isinstance(target.slice, ast.Slice) else NOTHING
+    changed = stored(container, index, value)
+    if changed is not container:
+        if "." in key:
+            frame.store_attribute(key, changed, target)
+        else:
+            frame.env[key] = changed
+
+
+def _constant_fill(value: Value) -> bool:
+    """Whether what is written is the same on every device: a constant, or index-built itself."""
+    return isinstance(value, Const) or (isinstance(value, Array) and value.index_built)
+
+
+def _assign_attribute(target: ast.Attribute, value: Value, statement: ast.AST, frame: Frame) -> None:
+    base = evaluate(target.value, frame)
+    if target.attr == "data" and isinstance(base, Array) and isinstance(value, Array):
+        _replace_storage(base, value, frame)
+        return
+    key = key_of(target)
+    if key:
+        frame.store_attribute(key, value, statement)
+
+
+def _replace_storage(base: Array, value: Array, frame: Frame) -> None:
+    """`p.data = v`: everything that shares p's memory now lies where v does."""
+    for name, held in list(frame.env.items()):
+        if isinstance(held, Array) and held.storage == base.storage and base.storage:
+            frame.env[name] = held.but(
+                device=value.device,
+                memory=value.memory,
+                layout=value.layout,
+                trail=value.trail,
+                dtype=value.dtype,
+                from_numpy=value.from_numpy,
+            )
+
+
+def _augmented(statement: ast.stmt, frame: Frame) -> bool:
+    assert isinstance(statement, ast.AugAssign)
+    target = statement.target
+    current = evaluate(target, frame)
+    value = evaluate(statement.value, frame)
+    if isinstance(target, ast.Subscript):
+        _assign_element(target, value, frame)
+        return True
+    if isinstance(current, Array):  # in place: the same memory
+        if not _constant_fill(value):
+            frame.written(current)
+        return True
+    if isinstance(current, Sequence) and isinstance(statement.op, ast.Add):
+        other = value if isinstance(value, Sequence) else Sequence(None, item_of(value, statement, frame))
+        grown = (
+            binary(current, other, statement.op, statement, frame)
+            if frame.loop_depth == 0
+            else Sequence(
+                None, join((current.any_item(), other.any_item())) if current.items != () else other.any_item()
+            )
+        )
+        assign(target, grown, statement, frame)
+        return True
+    assign(target, binary(current, value, statement.op, statement, frame), statement, frame)
+    return True
+
+
+def _return(statement: ast.stmt, frame: Frame) -> bool:
+    assert isinstance(statement, ast.Return)
+    value = evaluate(statement.value, frame) if statement.value is not None else Const(None)
+    frame.returns.append((value, tuple(frame.path[-2:])))
+    return False
+
+
+def _raise(statement: ast.stmt, frame: Frame) -> bool:
+    assert isinstance(statement, ast.Raise)
+    for node in (statement.exc, statement.cause):
+        if node is not None:
+            evaluate(node, frame)
+    return False
+
+
+def _assert(statement: ast.stmt, frame: Frame) -> bool:
+    assert isinstance(statement, ast.Assert)
+    evaluate(statement.test, frame)
+    narrowed = refined(statement.test, frame, True, evaluate)
+    if narrowed is not None:
+        frame.env = narrowed
+    return True
+
+
+def _delete(statement: ast.stmt, frame: Frame) -> bool:
+    assert isinstance(statement, ast.Delete)
+    for target in statement.targets:
+        if isinstance(target, ast.Name):
+            frame.env.pop(target.id, None)
+    return True
+
+
+def _global(statement: ast.stmt, frame: Frame) -> bool:
+    assert isinstance(statement, (ast.Global, ast.Nonlocal))
+    if isinstance(statement, ast.Global):
+        frame.globals.update(statement.names)
+    else:
+        frame.outer_names.update(statement.names)
+    return True
+
+
+def _import(statement: ast.stmt, frame: Frame) -> bool:
+    assert isinstance(statement, (ast.Import, ast.ImportFrom))
+    if frame.function is None:
+        return True
+    bound: dict[str, tuple[str, str | None]] = {}
+    frame.module.add_import(statement, bound)
+    for name, (module, attribute) in bound.items():
+        frame.env[name] = frame.interpreter.imported(frame.module, module, attribute)
+    return True
+
+
+def _define(statement: ast.stmt, frame: Frame) -> bool:
+    assert isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef))
+    if frame.function is None:
+        frame.env[statement.name] = Function(statement, frame.module)
+    else:
+        frame.env[statement.name] = Function(statement, frame.module, frame.owner, None, scope_of(frame))
+        frame.defined.add(statement)
+    return True
+
+
+def _class(statement: ast.stmt, frame: Frame) -> bool:
+    assert isinstance(statement, ast.ClassDef)
+    frame.env[statement.name] = frame.interpreter.class_value(frame.module, statement)
+    return True
+
+
+def _jump(statement: ast.stmt, frame: Frame) -> bool:
+    frame.jumps.append(frame.env)
+    return False
+
+
+# Branches
+
+
+def _if(statement: ast.stmt, frame: Frame) -> bool:
+    assert isinstance(statement, ast.If)
+    found = truth(evaluate(statement.test, frame))
+    before = frame.env
+    ends: list[tuple[Environment, Tag]] = []
+    tags = [branch_tag(statement.test, holds, found, frame) for holds in (True, False)]
+    for body, holds, tag in ((statement.body, True, tags[0]), (statement.orelse, False, tags[1])):
+        if (holds and found is Truth.FALSE) or (not holds and found in flags.DEFINITELY_TRUE):
+            continue
+        frame.env = before
+        narrowed = refined(statement.test, frame, holds, evaluate)
+        if narrowed is None:
+            continue
+        frame.env = dict(narrowed)
+        frame.path.append(tag)
+        goes_on = run_body(body, frame)
+        frame.path.pop()
+        if goes_on:
+            ends.append((frame.env, tag))
+    return _meet(
+        ends, before, frame, exited=len(ends) == 1 and found not in flags.DEFINITELY_TRUE and found is not Truth.FALSE
+    )
+
+
+def _meet(ends: list[tuple[Environment, Tag]], before: Environment, frame: Frame, *, exited: bool = False) -> bool:
+    """The variables where branches meet again; when the other branch left, the rest of the block stands under this
+    one's tag.
+    """
+    if not ends:
+        frame.env = before
+        return False
+    env, tag = ends[0]
+    for other, other_tag in ends[1:]:
+        env = join_environments(env, other, (tag,), (other_tag,))
+    frame.env = env
+    if exited:
+        frame.path.append(tag)
+    return True
+
+
+def _match(statement: ast.stmt, frame: Frame) -> bool:
+    assert isinstance(statement, ast.Match)
+    evaluate(statement.subject, frame)
+    before = frame.env
+    ends: list[tuple[Environment, Tag]] = []
+    for case in statement.cases:
+        frame.env = dict(before)
+        for node in ast.walk(case.pattern):
+            name = getattr(node, "name", None) or getattr(node, "rest", None)
+            if isinstance(name, str):
+                frame.env[name] = NOTHING
+        tag = Tag("case", case.pattern, path=frame.module.path, text=f"in the case on line {case.pattern.lineno}")
+        frame.path.append(tag)
+        goes_on = run_body(case.body, frame)
+        frame.path.pop()
+        if goes_on:
+            ends.append((frame.env, tag))
+    catches_all = any(
+        isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None and case.guard is None
+        for case in statement.cases
+    )
+    if not catches_all:
+        ends.append((before, Tag("case", statement, path=frame.module.path, text="in no case of the match")))
+    return _meet(ends, before, frame)
+
+
+# Loops
+
+
+def _for(statement: ast.stmt, frame: Frame) -> bool:
+    assert isinstance(statement, (ast.For, ast.AsyncFor))
+    iterated = evaluate(statement.iter, frame)
+    items = loop_items(iterated, statement.iter, frame)
+    unrolled = len(items) > 1
+    before = frame.env
+    runs = items if unrolled else items * (2 if frame.loop_depth < 3 else 1)
+    outer_jumps, frame.jumps = frame.jumps, []
+    for position, item in enumerate(runs):
+        frame.env = dict(frame.env)
+        bind_target(statement.target, item, frame)
+        _loop_body(statement.body, frame, counts=not unrolled)
+        after = frame.env
+        certain = unrolled or (isinstance(iterated, Sequence) and (bool(iterated.items) or iterated.length is not None))
+        frame.env = after if certain else join_environments(before, after, (), ())
+        if not unrolled and position == 0 and _settled(before, frame.env, statement):
+            break
+    frame.jumps = outer_jumps
+    if statement.orelse:
+        run_body(statement.orelse, frame)
+    return True
+
+
+def _loop_body(body: list[ast.stmt], frame: Frame, *, counts: bool) -> None:
+    """One turn; `break` and `continue` join the end of it."""
+    if counts:
+        frame.loop_depth += 1
+    frame.jumps = []
+    goes_on = run_body(body, frame)
+    if counts:
+        frame.loop_depth -= 1
+    env = frame.env if goes_on else None
+    for jump in frame.jumps:
+        env = jump if env is None else join_environments(env, jump, (), ())
+    if env is not None:
+        frame.env = env
+
+
+def _settled(before: Environment, after: Environment, statement: ast.For | ast.AsyncFor | ast.While) -> bool:
+    """Whether a second turn would see the same variables as the first."""
+    targets = (
+        {node.id for node in ast.walk(statement.target) if isinstance(node, ast.Name)}
+        if not isinstance(statement, ast.While)
+        else set()
+    )
+    return all(before.get(name) is value for name, value in after.items() if name in before and name not in targets)
+
+
+def _while(statement: ast.stmt, frame: Frame) -> bool:
+    assert isinstance(statement, ast.While)
+    before = frame.env
+    outer_jumps = frame.jumps
+    forever = isinstance(statement.test, ast.Constant) and bool(statement.test.value)
+    for _ in range(2 if frame.loop_depth < 3 else 1):
+        frame.env = dict(frame.env)
+        evaluate(statement.test, frame)
+        narrowed = refined(statement.test, frame, True, evaluate)
+        frame.env = dict(narrowed) if narrowed is not None else frame.env
+        _loop_body(statement.body, frame, counts=True)
+        frame.env = join_environments(before, frame.env, (), ())
+        if _settled(before, frame.env, statement):
+            break
+    broke = bool(frame.jumps)
+    frame.jumps = outer_jumps
+    if not forever:
+        narrowed = refined(statement.test, frame, False, evaluate)
+        frame.env = narrowed if narrowed is not None else frame.env
+    if statement.orelse:
+        run_body(statement.orelse, frame)
+    return not forever or broke
+
+
+# Blocks
+
+
+def _with(statement: ast.stmt, frame: Frame) -> bool:
+    assert isinstance(statement, (ast.With, ast.AsyncWith))
+    outer_device = frame.default_device
+    for item in statement.items:
+        value = evaluate(item.context_expr, frame)
+        if isinstance(value, DeviceValue):
+            frame.default_device = value.device
+        elif isinstance(value, Unknown) and "device" in value.key.rpartition(".")[2].lower():
+            frame.default_device = Device("", value.key)
+        if item.optional_vars is not None:
+            bind_target(item.optional_vars, value if isinstance(value, DeviceValue) else NOTHING, frame)
+    goes_on = run_body(statement.body, frame)
+    frame.default_device = outer_device
+    return goes_on
+
+
+def _try(statement: ast.stmt, frame: Frame) -> bool:
+    body: list[ast.stmt] = statement.body  # type: ignore[attr-defined]
+    handlers: list[ast.ExceptHandler] = statement.handlers  # type: ignore[attr-defined]
+    before = dict(frame.env)
+    ends: list[tuple[Environment, Tag]] = []
+    frame.env = dict(before)
+    if run_body([*body, *statement.orelse], frame):  # type: ignore[attr-defined]
+        ends.append((frame.env, Tag("case", statement, path=frame.module.path, text="when nothing is raised")))
+    interrupted = join_environments(before, frame.env, (), ())
+    for handler in handlers:
+        frame.env = dict(interrupted)
+        if handler.name:
+            frame.env[handler.name] = NOTHING
+        tag = Tag("case", handler, path=frame.module.path, text=f"in the except branch (line {handler.lineno})")
+        frame.path.append(tag)
+        goes_on = run_body(handler.body, frame)
+        frame.path.pop()
+        if goes_on:
+            ends.append((frame.env, tag))
+    goes_on = _meet(ends, before, frame)
+    return run_body(statement.finalbody, frame) and goes_on  # type: ignore[attr-defined]
+
+
+_STATEMENTS: dict[type, Statement] = {
+    ast.Expr: _expression,
+    ast.Assign: _assign,
+    ast.AnnAssign: _annotated,
+    ast.AugAssign: _augmented,
+    ast.Return: _return,
+    ast.Raise: _raise,
+    ast.Assert: _assert,
+    ast.Delete: _delete,
+    ast.Global: _global,
+    ast.Nonlocal: _global,
+    ast.Import: _import,
+    ast.ImportFrom: _import,
+    ast.FunctionDef: _define,
+    ast.AsyncFunctionDef: _define,
+    ast.ClassDef: _class,
+    ast.If: _if,
+    ast.Match: _match,
+    ast.For: _for,
+    ast.AsyncFor: _for,
+    ast.While: _while,
+    ast.With: _with,
+    ast.AsyncWith: _with,
+    ast.Try: _try,
+    ast.Break: _jump,
+    ast.Continue: _jump,
+}
+if hasattr(ast, "TryStar"):
+    _STATEMENTS[ast.TryStar] = _try

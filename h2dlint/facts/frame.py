@@ -1,0 +1,191 @@
+"""One activation of a function or of a module's body while it is interpreted, and what an interpreter offers to it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+from h2dlint.facts.domain import Array, Device, Function, Tag, Trail, Value, arrays_of, join, mapped
+from h2dlint.facts.modules import ClassInfo, ModuleInfo
+from h2dlint.facts.outcomes import Outcome
+
+Environment: TypeAlias = dict[str, Value]
+"""Values by variable name, and by dotted name where an attribute was stored (`self.buf`)."""
+
+
+class Interpreter(Protocol):
+    """What expression and statement rules ask of the whole."""
+
+    def call_function(
+        self, function: Function, args: list[Value], keywords: dict[str, Value], frame: Frame, node: ast.AST, key: str
+    ) -> Value:
+        """The result of a call of a project function with these arguments."""
+
+    def construct(
+        self, info: ClassInfo, args: list[Value], keywords: dict[str, Value], frame: Frame, node: ast.AST
+    ) -> Value:
+        """A new object of a project class."""
+
+    def attribute(self, info: ClassInfo, name: str) -> Value:
+        """What any method of the class stores in `self.name`, joined."""
+
+    def resolve(self, module: ModuleInfo, name: str) -> Value:
+        """A module-level name: a definition, an import or a variable."""
+
+    def member(self, module: ModuleInfo, name: str, asker: ModuleInfo) -> Value:
+        """`name` of another module of the project."""
+
+    def imported(self, module: ModuleInfo, name: str, attribute: str | None) -> Value:
+        """What `import name` or `from name import attribute` binds in a module."""
+
+    def class_value(self, module: ModuleInfo, node: ast.ClassDef) -> Value:
+        """A class statement as a value."""
+
+    def class_bases(self, info: ClassInfo) -> list[Value]:
+        """The base classes, resolved."""
+
+    def record(self, outcome: Outcome) -> None:
+        """Remember what a copy does on one way."""
+
+    def tick(self) -> None:
+        """Count one step; raises BudgetExceededError when the function has used its budget."""
+
+    def fresh_storage(self) -> int:
+        """A number for newly allocated memory."""
+
+
+class BudgetExceededError(Exception):
+    """A function took too many steps; its copies are left unproven."""
+
+
+class Frame:
+    """Variables, path and results of one activation."""
+
+    __slots__ = (
+        "context",
+        "default_device",
+        "defined",
+        "depth",
+        "dotted",
+        "env",
+        "function",
+        "globals",
+        "interpreter",
+        "jumps",
+        "loop_depth",
+        "module",
+        "outer_names",
+        "outer_writes",
+        "owner",
+        "path",
+        "qualname",
+        "returns",
+        "scope",
+        "self_name",
+        "stores",
+        "way",
+        "yields",
+    )
+
+    def __init__(self, interpreter: Interpreter, module: ModuleInfo, function: ast.AST | None, qualname: str) -> None:
+        self.interpreter = interpreter
+        self.module = module
+        self.function = function
+        self.qualname = qualname
+        self.env: Environment = {}
+        self.scope: Environment | None = None
+        self.owner: ClassInfo | None = None
+        self.self_name = ""
+        self.default_device: Device | None = None
+        self.context: tuple[ast.AST, ...] = ()
+        """The call sites through which this activation was reached; empty when the function is looked at on its own."""
+        self.depth = 0
+        self.loop_depth = 0
+        self.dotted = False
+        self.path: list[Tag] = []
+        self.way: tuple[Tag, ...] = ()
+        """The alternative of the callee that is being called, when it is one of several."""
+        self.returns: list[tuple[Value, tuple[Tag, ...]]] = []
+        self.yields: list[Value] = []
+        self.stores: dict[str, list[tuple[Value, ast.AST]]] = {}
+        self.globals: set[str] = set()
+        self.jumps: list[Environment] = []
+        self.defined: set[ast.AST] = set()
+        """Functions that this activation defines: they see its variables as they are when called."""
+        self.outer_names: set[str] = set()
+        """Names declared nonlocal."""
+        self.outer_writes: Environment = {}
+        """Variables of the enclosing function that this one has changed."""
+
+    def trail(self, node: ast.AST, label: str, message: str, previous: Trail | None = None) -> Trail:
+        """A new link of a chain, at `node` of this module."""
+        return Trail(self.module.path, node, label, message, previous)
+
+    def lookup(self, name: str) -> Value | None:
+        """A local variable or one of an enclosing function."""
+        found = self.env.get(name)
+        if found is None and self.scope is not None:
+            found = self.scope.get(name)
+        return found
+
+    def rebind(self, name: str, value: Value) -> None:
+        """A variable now holds `value`; one of the enclosing function changes there too."""
+        if (name not in self.env and self.scope is not None and name in self.scope) or name in self.outer_writes:
+            self.outer_writes[name] = value
+        self.env[name] = value
+
+    def change_storage(self, storage: int, change: Callable[[Array], Array]) -> None:
+        """Every variable that shares this memory has changed with it."""
+        if not storage:
+            return
+        for name, value in list(self.env.items()):
+            if any(array.storage == storage for array in arrays_of(value)):
+                self.env[name] = mapped(
+                    value, lambda held: change(held) if isinstance(held, Array) and held.storage == storage else held
+                )
+
+    def written(self, value: Value) -> None:
+        """Host data was written into this memory: it is no longer what it was built as."""
+        for array in arrays_of(value):
+            if array.index_built:
+                self.change_storage(array.storage, lambda held: held.but(index_built=False))
+
+    def store_attribute(self, key: str, value: Value, node: ast.AST) -> None:
+        """`key` (dotted) now holds `value`; a store on the receiver counts for the whole class too."""
+        self.env[key] = value
+        self.dotted = True
+        base, _, name = key.rpartition(".")
+        if base == self.self_name and base:
+            self.stores.setdefault(name, []).append((value, node))
+
+    def forget(self, name: str) -> None:
+        """Attributes of a rebound variable are no longer known by its name."""
+        if self.dotted:
+            prefix = name + "."
+            for key in [key for key in self.env if key.startswith(prefix)]:
+                del self.env[key]
+
+
+def join_environments(
+    left: Environment, right: Environment, left_tags: tuple[Tag, ...], right_tags: tuple[Tag, ...]
+) -> Environment:
+    """The variables after two branches meet; one bound on a single branch keeps that value."""
+    joined = dict(left)
+    for name, value in right.items():
+        other = left.get(name)
+        if other is None:
+            joined[name] = value
+        elif other is not value:
+            joined[name] = join((other, value), (left_tags, right_tags))
+    return joined
+
+
+def key_of(node: ast.AST) -> str:
+    """The dotted name of an expression made of names and attributes, else the empty string."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        base = key_of(node.value)
+        return f"{base}.{node.attr}" if base else ""
+    return ""

@@ -1,0 +1,269 @@
+"""`x[...]` and `x[...] = y`: views, fancy indexing, and the waits that either can hide on a device tensor."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import TypeAlias
+
+from h2dlint.facts import layout as lay
+from h2dlint.facts.copies import Direction, Verdict
+from h2dlint.facts.domain import (
+    NOTHING,
+    Array,
+    Choice,
+    Const,
+    Loader,
+    Mapping,
+    Memory,
+    Number,
+    Sequence,
+    Trail,
+    Unknown,
+    Value,
+    join,
+    mapped,
+)
+from h2dlint.facts.frame import Frame
+from h2dlint.facts.layout import DENSE_UNRANKED, Form, Index, Layout, Size
+from h2dlint.facts.operations import as_size
+from h2dlint.facts.transfers import Site, record, waits
+from h2dlint.facts.verdict import Ruling
+
+Evaluate: TypeAlias = Callable[[ast.expr, Frame], Value]
+
+
+class Indices:
+    """An evaluated index: its basic items, or the fancy ones that make a copy."""
+
+    __slots__ = ("basic", "fancy", "unknown")
+
+    def __init__(self) -> None:
+        self.basic: list[Index] = []
+        self.fancy: list[Value] = []
+        self.unknown = False
+
+
+def read_index(node: ast.expr, evaluate: Evaluate, frame: Frame) -> Indices:
+    """Sort the items of an index expression into ints, slices, None, ellipsis, fancy and unknown ones."""
+    found = Indices()
+    for item in node.elts if isinstance(node, ast.Tuple) else [node]:
+        _read_item(item, found, evaluate, frame)
+    return found
+
+
+def _read_item(item: ast.expr, found: Indices, evaluate: Evaluate, frame: Frame) -> None:
+    if isinstance(item, ast.Slice):
+        found.basic.append(_slice(item, evaluate, frame))
+        return
+    if isinstance(item, ast.Starred):
+        found.unknown = True
+        return
+    value = evaluate(item, frame)
+    if isinstance(value, Const):
+        if value.value is None:
+            found.basic.append(lay.NewAxis())
+        elif value.value is Ellipsis:
+            found.basic.append(lay.Ellipsis_())
+        elif isinstance(value.value, bool):
+            found.fancy.append(value)
+        else:
+            found.basic.append(lay.IntIndex())
+    elif isinstance(value, Number):
+        found.basic.append(lay.IntIndex())
+    elif (isinstance(value, Array) and not value.scalar) or isinstance(value, Sequence):
+        found.fancy.append(value)
+        found.basic.append(lay.IntIndex())
+    elif isinstance(value, Unknown) and value.why == "number":
+        found.basic.append(lay.IntIndex())
+    else:
+        found.unknown = True
+        found.basic.append(lay.IntIndex())
+
+
+def _slice(item: ast.Slice, evaluate: Evaluate, frame: Frame) -> lay.SliceIndex:
+    def bound(node: ast.expr | None) -> tuple[Size, bool]:
+        if node is None:
+            return None, False
+        value = evaluate(node, frame)
+        if isinstance(value, Const) and value.value is None:
+            return None, False
+        return as_size(value), True
+
+    start, has_start = bound(item.lower)
+    stop, has_stop = bound(item.upper)
+    step, has_step = bound(item.step)
+    return lay.SliceIndex(start, stop, step, has_start, has_stop, has_step)
+
+
+def element(value: Value, node: ast.Subscript, evaluate: Evaluate, frame: Frame) -> Value:
+    """The value of `value[index]`."""
+    return mapped(value, lambda inner: _element_of(inner, node, evaluate, frame))
+
+
+def _element_of(value: Value, node: ast.Subscript, evaluate: Evaluate, frame: Frame) -> Value:
+    if isinstance(value, Array):
+        if value.kind == "batch":
+            return _batch_element(value, node, evaluate, frame)
+        if value.kind == "module":
+            return value
+        return array_element(value, read_index(node.slice, evaluate, frame), node, frame)
+    if isinstance(value, Sequence):
+        return _sequence_element(value, node, evaluate, frame)
+    if isinstance(value, Mapping):
+        key = evaluate(node.slice, frame)
+        if isinstance(key, Const):
+            found = value.get(key.value)
+            return NOTHING if found is None else found
+        return value.any_item() if value.items or value.item is not None else NOTHING
+    if isinstance(value, Loader):
+        return value.batch
+    if not isinstance(node.slice, ast.Slice):
+        evaluate(node.slice, frame)
+    if isinstance(value, Unknown) and value.key:
+        index = evaluate(node.slice, frame) if isinstance(node.slice, ast.Constant) else None
+        if isinstance(index, Const):
+            return Unknown(f"{value.key}[{index.value!r}]", value.why if value.why == "number" else "")
+    return NOTHING
+
+
+def _batch_element(value: Array, node: ast.Subscript, evaluate: Evaluate, frame: Frame) -> Value:
+    """One leaf of a loader's batch by key or position; sliced, it must be a tensor."""
+    if isinstance(node.slice, (ast.Slice, ast.Tuple)):
+        return array_element(value.but(kind="tensor"), read_index(node.slice, evaluate, frame), node, frame)
+    key = evaluate(node.slice, frame)
+    if isinstance(key, (Array, Sequence)):
+        return array_element(value.but(kind="tensor"), read_index(node.slice, evaluate, frame), node, frame)
+    return value
+
+
+def _sequence_element(value: Sequence, node: ast.Subscript, evaluate: Evaluate, frame: Frame) -> Value:
+    if isinstance(node.slice, ast.Slice):
+        bounds = [
+            None if bound is None else evaluate(bound, frame)
+            for bound in (node.slice.lower, node.slice.upper, node.slice.step)
+        ]
+        if value.items is not None and all(bound is None or isinstance(bound, Const) for bound in bounds):
+            numbers = [bound.value if isinstance(bound, Const) else None for bound in bounds]
+            if all(number is None or isinstance(number, int) for number in numbers):
+                return Sequence(value.items[slice(*numbers)])
+        return Sequence(None, value.any_item())
+    index = evaluate(node.slice, frame)
+    if value.items is not None and isinstance(index, Const) and isinstance(index.value, int):
+        return value.items[index.value] if -len(value.items) <= index.value < len(value.items) else NOTHING
+    return value.any_item()
+
+
+def array_element(array: Array, index: Indices, node: ast.AST, frame: Frame) -> Value:
+    """`tensor[index]` or `ndarray[index]`."""
+    if array.device.is_accelerator:
+        return _device_element(array, index, node, frame)
+    if index.fancy:
+        label = "fancy index"
+        message = "indexing with a list, an array or a tensor makes a fresh pageable copy"
+        if not array.device.is_cpu:
+            return array.but(layout=DENSE_UNRANKED, memory=Memory.UNKNOWN, storage=0)
+        built = array.index_built and all(
+            isinstance(one, Array) and one.index_built and one.dtype not in (None, "bool") for one in index.fancy
+        )
+        return array.but(
+            memory=Memory.PAGEABLE,
+            layout=DENSE_UNRANKED,
+            trail=frame.trail(node, label, message, array.trail),
+            storage=frame.interpreter.fresh_storage(),
+            index_built=built,
+        )
+    layout = lay.indexed(array.layout, index.basic)
+    if index.unknown:
+        layout = DENSE_UNRANKED if array.layout.form is Form.DENSE else lay.UNKNOWN_LAYOUT
+        if array.memory is Memory.PAGEABLE:
+            return array.but(layout=layout)
+        return array.but(memory=Memory.UNKNOWN, layout=layout, storage=0)
+    only_positions = all(isinstance(item, lay.IntIndex) for item in index.basic)
+    return array.but(
+        layout=layout, trail=_slice_trail(array, layout, node, frame), scalar=array.kind == "ndarray" and only_positions
+    )
+
+
+def _slice_trail(array: Array, layout: Layout, node: ast.AST, frame: Frame) -> Trail | None:
+    before, after = array.layout.form, layout.form
+    if after is before or after in (Form.DENSE, Form.EMPTY, Form.UNKNOWN):
+        return array.trail
+    if after is Form.MAYBE_GAPPED:
+        message = "this slice leaves gaps between its rows unless it spans the whole row"
+    elif after is Form.PERMUTED:
+        message = "this view permutes the axes"
+    else:
+        message = "this view leaves gaps between its elements"
+    return frame.trail(node, "slice", message, array.trail)
+
+
+def _device_element(array: Array, index: Indices, node: ast.AST, frame: Frame) -> Value:
+    """Indexing a device tensor: a CPU index is sent over with a wait, a device scalar is read back (FACTS)."""
+    for one in index.fancy:
+        if isinstance(one, Sequence) or (isinstance(one, Array) and one.kind == "ndarray"):
+            waits(frame, node, "__getitem__", Direction.H2D, one if isinstance(one, Array) else None)
+        elif isinstance(one, Array) and one.device.is_cpu and one.layout.rank != 0 and one.dtype != "bool":
+            waits(frame, node, "__getitem__", Direction.H2D, one)
+        elif isinstance(one, Array) and one.device.is_cpu and one.dtype == "bool":
+            record(Site(frame, node, "__getitem__", None, False), Ruling(Verdict.ASYNC, Direction.H2D, (), one))
+        elif isinstance(one, Array) and one.device.is_accelerator and one.layout.rank == 0:
+            waits(frame, node, "__getitem__", Direction.D2H, one)
+    layout = lay.indexed(array.layout, index.basic) if not index.fancy and not index.unknown else DENSE_UNRANKED
+    return array.but(layout=layout)
+
+
+def store_element(target: Value, index: Indices, value: Value, node: ast.AST, frame: Frame) -> None:
+    """`target[index] = value` on a device tensor: which of them wait (FACTS)."""
+    for way in target.alternatives if isinstance(target, Choice) else ():
+        store_element(way.value, index, value, node, frame)
+    if not isinstance(target, Array) or target.kind != "tensor" or not target.device.is_accelerator:
+        return
+    number = isinstance(value, (Const, Number)) or (isinstance(value, Unknown) and value.why == "number")
+    scalar = isinstance(value, Array) and value.device.is_cpu and value.layout.rank == 0
+    for one in index.fancy:
+        host_index = isinstance(one, Sequence) or (
+            isinstance(one, Array) and not one.device.is_accelerator and (one.device.is_cpu or one.kind == "ndarray")
+        )
+        device_integers = isinstance(one, Array) and one.device.is_accelerator and one.dtype != "bool"
+        if host_index or (device_integers and number):
+            waits(frame, node, "__setitem__", Direction.H2D, one if isinstance(one, Array) else None)
+            return
+    if index.fancy or index.unknown:
+        return
+    one_element = lay.indexed(target.layout, index.basic).rank == 0 and all(
+        isinstance(item, lay.IntIndex) for item in index.basic
+    )
+    if (number or scalar) and one_element:
+        waits(frame, node, "__setitem__", Direction.H2D, None)
+    elif isinstance(value, Array) and value.device.is_cpu and not scalar:
+        waits(frame, node, "__setitem__", Direction.H2D, value)
+
+
+def stored(container: Value, key: Value, value: Value) -> Value:
+    """The container after `container[key] = value`."""
+    if isinstance(container, Mapping):
+        if isinstance(key, Const):
+            items = tuple((known, item) for known, item in container.items if known != key.value)
+            return Mapping((*items, (key.value, value)), container.item)
+        return Mapping(container.items, value if container.item is None else join((container.item, value)))
+    if isinstance(container, Sequence):
+        if (
+            container.items is not None
+            and isinstance(key, Const)
+            and isinstance(key.value, int)
+            and -len(container.items) <= key.value < len(container.items)
+        ):
+            parts = list(container.items)
+            parts[key.value] = value
+            return Sequence(tuple(parts))
+        return Sequence(None, join((container.any_item(), value)))
+    return container
+
+
+def rows(array: Array, node: ast.AST, frame: Frame) -> Array:
+    """What iterating over a tensor yields: its rows."""
+    if array.kind in ("batch", "module"):
+        return array
+    layout = lay.indexed(array.layout, [lay.IntIndex()])
+    return array.but(layout=layout, trail=_slice_trail(array, layout, node, frame))

@@ -1,0 +1,230 @@
+"""A module as the analyser sees it: its definitions, imports, classes and functions, from the syntax tree alone.
+
+Only statements are walked here, never expressions: most of a file is never looked at more closely.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
+
+FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+
+if TYPE_CHECKING:
+    from h2dlint.facts.domain import Value
+
+_BODIES = ("body", "orelse", "finalbody")
+
+
+def child_statements(statement: ast.stmt) -> Iterator[ast.stmt]:
+    """The statements directly inside a compound one, bodies of definitions included."""
+    for field in _BODIES:
+        body = getattr(statement, field, None)
+        if body:
+            yield from body
+    for handler in getattr(statement, "handlers", ()):
+        yield from handler.body
+    for case in getattr(statement, "cases", ()):
+        yield from case.body
+
+
+class Unit:
+    """A function of the module, with where it stands."""
+
+    __slots__ = ("node", "owner", "parent", "qualname")
+
+    def __init__(self, node: FunctionNode, qualname: str, owner: ClassInfo | None, parent: Unit | None) -> None:
+        self.node = node
+        self.qualname = qualname
+        self.owner = owner
+        self.parent = parent
+
+    def covers(self, line: int) -> bool:
+        """Whether the line belongs to the function or its decorators."""
+        return self.node.lineno <= line <= (self.node.end_lineno or self.node.lineno)
+
+
+class ClassInfo:
+    """A class statement."""
+
+    def __init__(self, node: ast.ClassDef, module: ModuleInfo, qualname: str) -> None:
+        self.node = node
+        self.module = module
+        self.name = node.name
+        self.qualname = qualname
+        self.methods: dict[str, FunctionNode] = {}
+        self.assigned: dict[str, ast.Assign | ast.AnnAssign] = {}
+        for statement in node.body:
+            if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                self.methods[statement.name] = statement
+            elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                self.assigned[statement.target.id] = statement
+            elif isinstance(statement, ast.Assign):
+                for target in statement.targets:
+                    if isinstance(target, ast.Name):
+                        self.assigned[target.id] = statement
+
+    @cached_property
+    def is_dataclass(self) -> bool:
+        """Whether a decorator or a base makes the constructor from the annotated fields."""
+        names = [_last_name(decorator) for decorator in self.node.decorator_list]
+        bases = [_last_name(base) for base in self.node.bases]
+        return "dataclass" in names or "NamedTuple" in bases or "define" in names or "Struct" in bases
+
+    def methods_naming(self, attribute: str) -> list[FunctionNode]:
+        """The methods whose text stores something under `.attribute`: assignment, unpacking, `append` and the like."""
+        lines = self.module.lines_storing(attribute)
+        found = []
+        for method in self.methods.values():
+            end = method.end_lineno or method.lineno
+            if any(method.lineno <= line <= end for line in lines):
+                found.append(method)
+        return found
+
+
+class ModuleInfo:
+    """A parsed module."""
+
+    def __init__(self, path: str, text: str, tree: ast.Module, name: str = "", file: str = "") -> None:
+        self.path = path
+        self.text = text
+        self.tree = tree
+        self.name = name
+        self.file = file
+        self.functions: dict[str, FunctionNode] = {}
+        self.classes: dict[str, ClassInfo] = {}
+        self.class_of_node: dict[ast.ClassDef, ClassInfo] = {}
+        self.units: list[Unit] = []
+        self.unit_of_node: dict[ast.AST, Unit] = {}
+        self.imports: dict[str, tuple[str, str | None]] = {}
+        """Local name -> (absolute module, attribute or None for the module itself)."""
+        self.star_imports: list[str] = []
+        self.assigned: set[str] = set()
+        self.resolved: dict[str, Value] = {}
+        """Names looked up before: the project's memory, kept here so that it goes with the module."""
+        self._collect(tree.body, "", None, None, top=True)
+
+    def _collect(
+        self, body: list[ast.stmt], prefix: str, owner: ClassInfo | None, parent: Unit | None, top: bool
+    ) -> None:
+        for statement in body:
+            if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                unit = Unit(statement, prefix + statement.name, owner, parent)
+                self.units.append(unit)
+                self.unit_of_node[statement] = unit
+                if top:
+                    self.functions[statement.name] = statement
+                self._collect(statement.body, f"{unit.qualname}.", None, unit, top=False)
+            elif isinstance(statement, ast.ClassDef):
+                info = ClassInfo(statement, self, prefix + statement.name)
+                self.class_of_node[statement] = info
+                if top:
+                    self.classes[statement.name] = info
+                self._collect(statement.body, f"{info.qualname}.", info, parent, top=False)
+            elif isinstance(statement, (ast.Import, ast.ImportFrom)):
+                if top:
+                    self.add_import(statement, self.imports)
+            elif isinstance(
+                statement, (ast.If, ast.Try, ast.With, ast.For, ast.While, ast.AsyncWith, ast.AsyncFor, ast.Match)
+            ) or hasattr(statement, "handlers"):
+                self._collect(list(child_statements(statement)), prefix, owner, parent, top)
+            elif top and isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+                targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+                for target in targets:
+                    for node in ast.walk(target):
+                        if isinstance(node, ast.Name):
+                            self.assigned.add(node.id)
+
+    def add_import(self, statement: ast.Import | ast.ImportFrom, into: dict[str, tuple[str, str | None]]) -> None:
+        """Enter what an import statement binds, with relative names made absolute."""
+        if isinstance(statement, ast.Import):
+            for alias in statement.names:
+                if alias.asname:
+                    into[alias.asname] = (alias.name, None)
+                else:
+                    root = alias.name.partition(".")[0]
+                    into[root] = (root, None)
+            return
+        base = self.absolute(statement.module or "", statement.level)
+        for alias in statement.names:
+            if alias.name == "*":
+                self.star_imports.append(base)
+            else:
+                into[alias.asname or alias.name] = (base, alias.name)
+
+    def absolute(self, name: str, level: int) -> str:
+        """The absolute module name of a (relative) import."""
+        if level == 0:
+            return name
+        parts = self.name.split(".")
+        is_package = self.file.endswith("__init__.py")
+        keep = len(parts) - level + (1 if is_package else 0)
+        base = ".".join(parts[: max(keep, 0)])
+        return f"{base}.{name}" if base and name else base or name
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        starts = [0]
+        for match in re.finditer("\n", self.text):
+            starts.append(match.end())
+        return starts
+
+    def line_at(self, offset: int) -> int:
+        """The 1-based line of a character offset."""
+        return bisect_right(self._line_starts, offset)
+
+    def lines_storing(self, attribute: str) -> list[int]:
+        """Lines where `.attribute` may be written: before `=`, in a tuple target, by a method that grows it."""
+        return self._store_lines.get(attribute, [])
+
+    @cached_property
+    def _store_lines(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for match in _STORE.finditer(self.text):
+            line = self.line_at(match.start())
+            for name in _STORED.findall(match.group()) or [match.group(match.lastindex or 1)]:
+                found.setdefault(name, []).append(line)
+        return found
+
+    def units_naming(self, word: str) -> list[Unit]:
+        """The outermost functions whose text names `word`."""
+        lines = [self.line_at(match.start()) for match in re.finditer(rf"\b{re.escape(word)}\b", self.text)]
+        return self.units_at(lines) if lines else []
+
+    def units_at(self, lines: list[int]) -> list[Unit]:
+        """The outermost functions that hold one of the lines; sorted lines."""
+        found = []
+        for unit in self.units:
+            if unit.parent is None:
+                position = bisect_left(lines, unit.node.lineno)
+                if position < len(lines) and lines[position] <= (unit.node.end_lineno or unit.node.lineno):
+                    found.append(unit)
+        return found
+
+    @cached_property
+    def declared_global(self) -> frozenset[str]:
+        """Names that some function declares global."""
+        return frozenset(name for match in _GLOBAL.finditer(self.text) for name in re.findall(r"\w+", match.group(1)))
+
+
+_GLOBAL = re.compile(r"^[ \t]+global[ \t]+([\w, \t]+)", re.MULTILINE)
+_STORED = re.compile(r"\.(\w+)(?=\s*[,:=\[]|\s*$)")
+_STORE = re.compile(
+    r"\.(\w+)(?:\[[^\]\n]{0,80}\])?(?:\s*:[^=\n]{1,120})?\s*(?:,[^=\n()]{0,200})?(?:[-+*/|&]|//)?=(?!=)"
+    r"|\bself\.(\w+)\.(?:append|extend|insert|add|update|setdefault)\("
+    r"|\b(?:as|for)\s+self\.(\w+)"
+)
+
+
+def _last_name(node: ast.AST) -> str:
+    if isinstance(node, ast.Call):
+        node = node.func
+    if isinstance(node, ast.Subscript):
+        node = node.value
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""

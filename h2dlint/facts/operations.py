@@ -1,0 +1,800 @@
+"""What a row of torch_api.py means for the values at hand: the one place where its effects are carried out."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Callable, Iterable
+
+from h2dlint.facts import layout as lay
+from h2dlint.facts.domain import (
+    CPU,
+    NOTHING,
+    SOMEWHERE,
+    Alternative,
+    Array,
+    Choice,
+    Const,
+    Device,
+    DeviceValue,
+    DType,
+    Memory,
+    Number,
+    Sequence,
+    Tag,
+    Trail,
+    Unknown,
+    Value,
+    alternatives,
+    mapped,
+)
+from h2dlint.facts.flags import Truth, truth
+from h2dlint.facts.frame import Frame
+from h2dlint.facts.layout import DENSE_UNRANKED, Form, Layout, Size, Symbol
+from h2dlint.facts.torch_api import SAME_DTYPE, TAKES_NUMBERS, Effect, Op
+
+MAX_WAYS = 12
+"""Combinations of alternatives of several arguments that one call looks at."""
+
+
+# Reading arguments
+
+
+def as_int(value: Value | None) -> int | None:
+    """The integer that a value is, where it is one."""
+    if isinstance(value, Const) and isinstance(value.value, int):
+        return int(value.value)
+    return None
+
+
+def as_size(value: Value | None) -> Size:
+    """A value as a size: an int, a symbol for an unknown one, or nothing."""
+    if isinstance(value, Const):
+        return value.value if isinstance(value.value, int) else None
+    if isinstance(value, Number):
+        return value.size
+    if isinstance(value, Unknown) and value.key:
+        return Symbol(value.key)
+    return None
+
+
+def device_of(value: Value | None) -> Device:
+    """The device that an argument names: a device, a string, an index, or a tensor's own device."""
+    if isinstance(value, DeviceValue):
+        return value.device
+    if isinstance(value, Const) and isinstance(value.value, str):
+        return Device(value.value.partition(":")[0])
+    if isinstance(value, Const) and isinstance(value.value, int) and not isinstance(value.value, bool):
+        return Device("cuda")
+    if isinstance(value, Array):
+        return value.device
+    return Device("", value.key) if isinstance(value, Unknown) else SOMEWHERE
+
+
+def dtype_of(value: Value | None) -> str | None:
+    """The dtype that an argument names."""
+    if isinstance(value, DType):
+        return SAME_DTYPE.get(value.name, value.name)
+    return None
+
+
+def shape_sizes(args: Iterable[Value]) -> list[Size] | None:
+    """Sizes given one by one, or as one tuple; `None` when even their number cannot be told."""
+    given = list(args)
+    if len(given) == 1:
+        only = given[0]
+        if isinstance(only, Sequence):
+            return None if only.items is None else [as_size(item) for item in only.items]
+        if isinstance(only, Unknown):
+            last = only.key.rpartition(".")[2].lower()
+            return None if not last or "shape" in last or "size" in last or "dim" in last else [as_size(only)]
+        if isinstance(only, (Const, Number)):
+            return [as_size(only)]
+        return None
+    if any(isinstance(item, (Sequence, Choice)) for item in given):
+        return None
+    return [as_size(item) for item in given]
+
+
+# Making tensors
+
+
+def pin_ways(flag: Value | None, node: ast.AST, frame: Frame) -> list[tuple[Memory, Tag | None]]:
+    """What `pin_memory=flag` gives on a machine with an accelerator, way by way."""
+    if flag is None:
+        return [(Memory.PAGEABLE, None)]
+    found = truth(flag)
+    if found in (Truth.TRUE, Truth.AVAILABLE):
+        return [(Memory.PINNED, None)]
+    if found is Truth.FALSE:
+        return [(Memory.PAGEABLE, None)]
+    if found is Truth.UNKNOWN:
+        return [(Memory.UNKNOWN, None)]
+    on_by_default = found is Truth.SOFT_TRUE
+    origin = getattr(flag, "origin", None) or node
+    on = Tag("switch", origin, True, on_by_default, frame.module.path)
+    off = Tag("switch", origin, False, not on_by_default, frame.module.path)
+    return [(Memory.PINNED, on), (Memory.PAGEABLE, off)]
+
+
+def with_tags(ways: list[tuple[Value, tuple[Tag, ...]]]) -> Value:
+    """One value of several tagged ones."""
+    if len(ways) == 1 and not ways[0][1]:
+        return ways[0][0]
+    flat = [Alternative(inner.value, tags + inner.tags) for value, tags in ways for inner in alternatives(value)]
+    return Choice(tuple(flat[:MAX_WAYS]))
+
+
+def combinations(*values: Value | None) -> list[tuple[tuple[Value | None, ...], tuple[Tag, ...]]]:
+    """Every combination of the alternatives of several arguments, a bounded number of them."""
+    columns: list[list[tuple[Value | None, tuple[Tag, ...]]]] = [
+        [(None, ())] if value is None else [(way.value, way.tags) for way in alternatives(value)] for value in values
+    ]
+    chosen = itertools.islice(itertools.product(*columns), MAX_WAYS)
+    return [(tuple(value for value, _ in row), tuple(tag for _, tags in row for tag in tags)) for row in chosen]
+
+
+def allocate(
+    frame: Frame,
+    node: ast.AST,
+    label: str,
+    layout: Layout,
+    *,
+    device: Value | None,
+    fallback: Device,
+    pin: Value | None,
+    dtype: str | None,
+    index_built: bool = False,
+    from_numpy: bool = False,
+    previous: Trail | None = None,
+) -> Value:
+    """A new tensor, one way for each device and each value of the pin flag.
+
+    `pin_memory=True` raises for any device but the CPU (FACTS, 11): where it pins, the tensor is on the CPU.
+    """
+    ways: list[tuple[Value, tuple[Tag, ...]]] = []
+    for (device_value, flag), tags in combinations(device, pin):
+        given = device_of(device_value) if device_value is not None and not is_none(device_value) else fallback
+        for memory, tag in pin_ways(flag, node, frame):
+            place = CPU if memory is Memory.PINNED and not given.is_accelerator else given
+            made = Array(
+                "tensor",
+                place,
+                memory if not place.is_accelerator else Memory.UNKNOWN,
+                layout,
+                frame.trail(node, label, _allocation_message(label, memory, place), previous),
+                dtype,
+                frame.interpreter.fresh_storage(),
+                from_numpy,
+                index_built and memory is not Memory.PINNED,
+            )
+            ways.append((made, tags if tag is None else (*tags, tag)))
+    return with_tags(ways)
+
+
+def is_none(value: Value) -> bool:
+    """Whether a value is the constant None."""
+    return isinstance(value, Const) and value.value is None
+
+
+def _allocation_message(label: str, memory: Memory, device: Device) -> str:
+    if device.is_accelerator:
+        return f"`{label}` makes it on the device"
+    if memory is Memory.PINNED:
+        return f"`{label}` allocates it pinned"
+    return f"`{label}` allocates pageable memory"
+
+
+def factory_layout(row: Op, name: str, args: list[Value], keywords: dict[str, Value]) -> Layout:
+    """The layout that a factory's arguments show."""
+    rest = args
+    if row.shape == "sizes":
+        if "size" in keywords:
+            rest = [keywords["size"]]
+        sizes = shape_sizes(rest) if rest else None
+        return DENSE_UNRANKED if sizes is None else lay.dense(sizes)
+    if row.shape == "first":
+        sizes = shape_sizes([keywords.get("size", args[0] if args else NOTHING)])
+        return DENSE_UNRANKED if sizes is None else lay.dense(sizes)
+    if row.shape == "count":
+        return lay.dense([_arange_count(args)])
+    if row.shape == "vector":
+        return lay.dense([as_size(args[-1]) if args and name == "randperm" else _step_count(args, keywords)])
+    if row.shape == "square":
+        size = as_size(args[0]) if args else None
+        return lay.dense([size, as_size(args[1]) if len(args) > 1 else size])
+    if row.shape == "indices":
+        return lay.dense([2, None])
+    if row.shape == "randint":
+        shaped = next((arg for arg in args if isinstance(arg, Sequence)), keywords.get("size"))
+        sizes = shape_sizes([shaped]) if shaped is not None else None
+        return DENSE_UNRANKED if sizes is None else lay.dense(sizes)
+    if row.shape == "scalar":
+        return lay.dense([])
+    if row.shape == "strided" and len(args) > 1:
+        sizes, strides = shape_sizes([args[0]]), shape_sizes([args[1]])
+        return lay.strided(sizes, strides) if sizes is not None and strides is not None else lay.UNKNOWN_LAYOUT
+    return DENSE_UNRANKED
+
+
+def _arange_count(args: list[Value]) -> Size:
+    if len(args) == 1:
+        return as_size(args[0])
+    numbers = [as_int(arg) for arg in args]
+    if len(args) in (2, 3) and all(number is not None for number in numbers) and numbers[-1] != 0:
+        return len(range(*(number for number in numbers if number is not None)))
+    return as_size(args[1]) if len(args) == 2 and numbers[0] == 0 else None
+
+
+def _step_count(args: list[Value], keywords: dict[str, Value]) -> Size:
+    return as_size(keywords.get("steps", args[2] if len(args) > 2 else None))
+
+
+FLOAT_DEFAULT = frozenset(["zeros", "ones", "empty", "rand", "randn", "linspace", "eye"])
+
+
+def factory_dtype(row: Op, name: str, args: list[Value], keywords: dict[str, Value]) -> str | None:
+    """The dtype of a factory's result, where it shows."""
+    if "dtype" in keywords:
+        return dtype_of(keywords["dtype"])
+    if row.dtype:
+        return row.dtype
+    if name in FLOAT_DEFAULT:
+        return "float32"
+    if name == "arange":
+        whole = all(isinstance(arg, Number) or (isinstance(arg, Const) and isinstance(arg.value, int)) for arg in args)
+        return "int64" if whole else None
+    if name == "full" and len(args) > 1 and isinstance(args[1], Const):
+        return {bool: "bool", int: "int64", float: "float32"}.get(type(args[1].value))
+    return None
+
+
+def data_layout(data: Value) -> Layout:
+    """The layout of `torch.tensor(data)`."""
+    sizes: list[Size] = []
+    level: Value = data
+    while isinstance(level, Sequence):
+        if level.items is None:
+            sizes.append(level.length)
+            level = level.item
+            if not isinstance(level, (Sequence, Const, Number)):
+                return (
+                    lay.dense(sizes)
+                    if isinstance(level, Unknown) and len(sizes) == 1 and level.why == "number"
+                    else DENSE_UNRANKED
+                )
+            continue
+        sizes.append(len(level.items))
+        if not level.items:
+            break
+        level = level.items[0]
+    if isinstance(level, (Const, Number)) or (isinstance(level, Unknown) and level.why == "number"):
+        return lay.dense(sizes)
+    return DENSE_UNRANKED
+
+
+def data_dtype(data: Value) -> str | None:
+    """The dtype that torch infers from Python numbers."""
+    while isinstance(data, Sequence) and (data.items is None or data.items):
+        data = data.item if data.items is None else data.items[0]
+    if isinstance(data, Const):
+        return {bool: "bool", int: "int64", float: "float32"}.get(type(data.value))
+    return "int64" if isinstance(data, Number) else None
+
+
+# Views
+
+
+def view_layout(shape: str, array: Array, args: list[Value], keywords: dict[str, Value]) -> Layout | None:
+    """The layout of a view, by the row's shape; `None` when the call must copy instead."""
+    return _VIEWS[shape](array.layout, args, keywords)
+
+
+def _view(layout: Layout, args: list[Value], keywords: dict[str, Value]) -> Layout | None:
+    if len(args) == 1 and isinstance(args[0], DType):
+        return layout if layout.rank is None else Layout(None, layout.form)
+    return lay.reshaped(layout, shape_sizes(args) if args else None)
+
+
+def _axis(args: list[Value], keywords: dict[str, Value], position: int, default: int, name: str = "dim") -> int | None:
+    value = keywords.get(name, args[position] if len(args) > position else None)
+    return default if value is None else as_int(value)
+
+
+def _two_axes(
+    change: Callable[[Layout, int, int], Layout],
+) -> Callable[[Layout, list[Value], dict[str, Value]], Layout]:
+    def apply(layout: Layout, args: list[Value], keywords: dict[str, Value]) -> Layout:
+        values = [*args, *keywords.values()]
+        first, second = (as_int(values[0]), as_int(values[1])) if len(values) > 1 else (None, None)
+        return lay.permuted(layout, None) if first is None or second is None else change(layout, first, second)
+
+    return apply
+
+
+def _permute(layout: Layout, args: list[Value], keywords: dict[str, Value]) -> Layout:
+    sizes = shape_sizes(args or keywords.values())
+    whole = sizes is not None and all(isinstance(size, int) for size in sizes)
+    return lay.permuted(layout, [size for size in sizes or () if isinstance(size, int)] if whole else None)
+
+
+def _unsqueeze(layout: Layout, args: list[Value], keywords: dict[str, Value]) -> Layout:
+    axis = _axis(args, keywords, 0, 0)
+    return Layout(None, layout.form) if axis is None else lay.unsqueezed(layout, axis)
+
+
+def _squeeze(layout: Layout, args: list[Value], keywords: dict[str, Value]) -> Layout:
+    if not args and not keywords:
+        return lay.squeezed(layout, None)
+    axis = _axis(args, keywords, 0, 0)
+    return Layout(None, layout.form) if axis is None else lay.squeezed(layout, axis)
+
+
+def _select(layout: Layout, args: list[Value], keywords: dict[str, Value]) -> Layout:
+    axis = _axis(args, keywords, 0, 0)
+    return lay.UNKNOWN_LAYOUT if axis is None else lay.selected(layout, axis)
+
+
+def _narrow(layout: Layout, args: list[Value], keywords: dict[str, Value]) -> Layout:
+    axis = _axis(args, keywords, 0, 0)
+    start = as_size(keywords.get("start", args[1] if len(args) > 1 else None))
+    length = as_size(keywords.get("length", args[2] if len(args) > 2 else None))
+    return lay.UNKNOWN_LAYOUT if axis is None else lay.narrowed(layout, axis, start, length)
+
+
+def _flatten(layout: Layout, args: list[Value], keywords: dict[str, Value]) -> Layout | None:
+    start, end = _axis(args, keywords, 0, 0, "start_dim"), _axis(args, keywords, 1, -1, "end_dim")
+    return lay.flattened(layout, 0 if start is None else start, -1 if end is None else end)
+
+
+_VIEWS: dict[str, Callable[[Layout, list[Value], dict[str, Value]], Layout | None]] = {
+    "same": lambda layout, args, keywords: layout,
+    "unranked": lambda layout, args, keywords: Layout(None, layout.form),
+    "gapped": lambda layout, args, keywords: lay.GAPPED_UNRANKED,
+    "view": _view,
+    "unsqueezed": _unsqueeze,
+    "squeezed": _squeeze,
+    "expanded": lambda layout, args, keywords: lay.expanded(layout, shape_sizes(args) if args else None),
+    "stretched": lambda layout, args, keywords: lay.expanded(layout, _target_sizes(args)),
+    "permuted": _permute,
+    "transposed": _two_axes(lay.transposed),
+    "reversed": lambda layout, args, keywords: lay.reversed_axes(layout),
+    "moved": _two_axes(lay.moved),
+    "selected": _select,
+    "narrowed": _narrow,
+    "flattened": _flatten,
+    "raveled": lambda layout, args, keywords: lay.flattened(layout),
+}
+
+
+def _target_sizes(args: list[Value]) -> list[Size] | None:
+    if args and isinstance(args[0], Array):
+        sizes = args[0].layout.sizes
+        return None if sizes is None else list(sizes)
+    return shape_sizes(args) if args else None
+
+
+def pieces(
+    array: Array, row: Op, args: list[Value], keywords: dict[str, Value], node: ast.AST, name: str, frame: Frame
+) -> Value:
+    """The views that `split`, `chunk`, `unbind` and the like cut a tensor into."""
+    if row.shape == "unbind":
+        axis = _axis(args, keywords, 0, 0)
+        layout = lay.UNKNOWN_LAYOUT if axis is None else lay.selected(array.layout, axis)
+    else:
+        fixed = {"columns": 1, "rows": 0}.get(row.shape)
+        axis = fixed if fixed is not None else _axis(args, keywords, 1, 0)
+        size = _piece_size(array.layout, row.shape, axis, args, keywords)
+        layout = lay.UNKNOWN_LAYOUT if axis is None else lay.divided(array.layout, axis, size)
+    view = array.but(layout=layout, trail=_view_trail(array, layout, frame, node, name))
+    return Sequence(None, view)
+
+
+def _piece_size(layout: Layout, kind: str, axis: int | None, args: list[Value], keywords: dict[str, Value]) -> Size:
+    given = as_size(args[0]) if args else as_size(next(iter(keywords.values()), None))
+    if kind == "split":
+        return given if isinstance(given, int) else None
+    whole = (
+        layout.sizes[axis]
+        if layout.sizes is not None and axis is not None and -len(layout.sizes) <= axis < len(layout.sizes)
+        else None
+    )
+    return -(-whole // given) if isinstance(whole, int) and isinstance(given, int) and given > 0 else None
+
+
+def _view_trail(array: Array, layout: Layout, frame: Frame, node: ast.AST, label: str) -> Trail | None:
+    """A view is worth a link when it changes how the memory lies."""
+    before, after = array.layout.form, layout.form
+    if before is after or after in (Form.DENSE, Form.EMPTY):
+        return array.trail
+    return frame.trail(node, label, _form_message(label, after), array.trail)
+
+
+def _form_message(label: str, form: Form) -> str:
+    if form is Form.PERMUTED:
+        return f"`{label}` permutes the axes"
+    if form is Form.MAYBE_GAPPED:
+        return f"`{label}` leaves gaps unless it spans the whole axis"
+    return f"`{label}` leaves gaps between the elements"
+
+
+# Effects
+
+
+def fresh(
+    inputs: list[Array],
+    node: ast.AST,
+    label: str,
+    frame: Frame,
+    *,
+    layout: Layout = DENSE_UNRANKED,
+    dtype: str | None = None,
+    index_built: bool = False,
+    unknown_inputs: bool = False,
+) -> Value:
+    """The result of a computation: new memory beside its inputs, page-locked never (FACTS, 7)."""
+    device = result_device(inputs, unknown_inputs)
+    decisive = next(
+        (array for array in inputs if array.device.is_cpu and array.memory is Memory.PINNED),
+        inputs[0] if inputs else None,
+    )
+    if device.is_cpu:
+        lost = decisive is not None and decisive.memory is Memory.PINNED
+        message = f"`{label}` makes a fresh pageable tensor" + (": the pin is lost" if lost else "")
+        return Array(
+            "tensor",
+            device,
+            Memory.PAGEABLE,
+            layout,
+            frame.trail(node, label, message, decisive.trail if decisive else None),
+            dtype,
+            frame.interpreter.fresh_storage(),
+            False,
+            index_built,
+        )
+    return Array(
+        "tensor",
+        device,
+        Memory.UNKNOWN,
+        DENSE_UNRANKED,
+        None,
+        dtype,
+        frame.interpreter.fresh_storage(),
+        False,
+        index_built,
+    )
+
+
+def result_device(inputs: list[Array], unknown_inputs: bool) -> Device:
+    """Where a computation's result lies: tensors of one device, but for CPU scalars, which go along with any."""
+    for array in inputs:
+        if array.device.is_accelerator:
+            return array.device
+    solid = [array for array in inputs if array.device.is_cpu and array.layout.rank != 0]
+    if solid:
+        return CPU
+    unknown = next((array.device for array in inputs if array.device.is_unknown), None)
+    if unknown is not None or unknown_inputs:
+        return unknown or SOMEWHERE
+    return inputs[0].device if inputs else SOMEWHERE
+
+
+def flat_arrays(values: Iterable[Value]) -> tuple[list[Array], bool]:
+    """All arrays among arguments, those inside sequences too, and whether some argument might hide another."""
+    found: list[Array] = []
+    hidden = False
+    for value in values:
+        if isinstance(value, Array):
+            found.append(value)
+        elif isinstance(value, Sequence):
+            inner, more = flat_arrays(value.items if value.items is not None else [value.item])
+            found.extend(inner)
+            hidden = hidden or more
+        elif isinstance(value, Choice):
+            inner, more = flat_arrays([way.value for way in value.alternatives])
+            found.extend(inner)
+            hidden = hidden or more
+        elif isinstance(value, Unknown):
+            hidden = hidden or value.why != "number"
+    return found, hidden
+
+
+def densified(
+    array: Array, row: Op, name: str, args: list[Value], keywords: dict[str, Value], node: ast.AST, frame: Frame
+) -> Value:
+    """`contiguous`, `reshape`, `flatten`: the same memory where it is dense already, else a fresh copy."""
+    if name == "contiguous":
+        to_other_order = "memory_format" in keywords or bool(args)
+        same = array.layout.form in (Form.DENSE, Form.EMPTY) and not to_other_order
+        layout = array.layout if same else None
+    else:
+        layout = view_layout(row.shape, array, args, keywords)
+    form = array.layout.form
+    if layout is not None and form is not Form.UNKNOWN:
+        return array.but(layout=layout)
+    sizes = array.layout.sizes if name == "contiguous" else None
+    target = DENSE_UNRANKED if sizes is None else lay.dense(sizes)
+    if form in (Form.UNKNOWN, Form.MAYBE_GAPPED) and array.memory is not Memory.PAGEABLE and array.device.is_cpu:
+        return array.but(layout=target, memory=Memory.UNKNOWN, storage=0)
+    return fresh(
+        [array], node, name, frame, layout=target, dtype=array.dtype, index_built=array.index_built and row.index
+    )
+
+
+def cast(
+    array: Array, dtype: str | None, node: ast.AST, label: str, frame: Frame, *, copy: bool = False, exact: bool = True
+) -> Value:
+    """A change of dtype on the spot: nothing when it has that dtype already (FACTS, 6)."""
+    if dtype is not None and array.dtype == dtype and not copy:
+        return array
+    if dtype is None and not copy:
+        if array.memory is Memory.PAGEABLE or not array.device.is_cpu:
+            return array.but(dtype=None)
+        return array.but(dtype=None, memory=Memory.UNKNOWN)
+    if array.dtype is None and array.memory is not Memory.PAGEABLE and array.device.is_cpu and not copy:
+        return array.but(
+            dtype=dtype,
+            memory=Memory.UNKNOWN,
+            trail=frame.trail(node, label, f"`{label}` may make a fresh pageable tensor", array.trail),
+        )
+    sizes = array.layout.sizes
+    made = fresh(
+        [array],
+        node,
+        label,
+        frame,
+        layout=DENSE_UNRANKED if sizes is None else lay.dense(sizes),
+        dtype=dtype,
+        index_built=array.index_built and exact,
+    )
+    return made.but(kind=array.kind) if isinstance(made, Array) and array.kind == "batch" else made
+
+
+def pinned(value: Value, node: ast.AST, frame: Frame) -> Value:
+    """`.pin_memory()`: page-locked memory in the same layout, gaps included; on pinned memory the tensor itself."""
+
+    def one(inner: Value) -> Value:
+        if not isinstance(inner, Array):
+            return Array(
+                "tensor",
+                CPU,
+                Memory.PINNED,
+                DENSE_UNRANKED,
+                frame.trail(node, "pin_memory", "`.pin_memory()` copies it into page-locked memory"),
+            )
+        if inner.device.is_accelerator:
+            return Unknown(why="pin_memory of a device tensor raises")
+        if inner.memory is Memory.PINNED:
+            return inner
+        message = "`.pin_memory()` copies it into page-locked memory"
+        if inner.layout.form is Form.GAPPED:
+            message += " and keeps the gaps"
+        trail = frame.trail(node, "pin_memory", message, inner.trail)
+        return inner.but(
+            device=CPU, memory=Memory.PINNED, trail=trail, storage=frame.interpreter.fresh_storage(), from_numpy=False
+        )
+
+    return mapped(value, one)
+
+
+def torch_call(
+    row: Op, name: str, receiver: Value, args: list[Value], keywords: dict[str, Value], node: ast.AST, frame: Frame
+) -> Value:
+    """A call that starts from a tensor: `receiver.name(*args)` or `torch.name(receiver, *args)`."""
+    if "out" in keywords and not is_none(keywords["out"]):
+        return written_out(keywords["out"], frame)
+    if row.effect is Effect.FRESH or row.effect is Effect.FRESH_PAIR:
+        inputs, hidden = flat_arrays([receiver] if name in TAKES_NUMBERS else [receiver, *args, *keywords.values()])
+        if not inputs:
+            return Unknown()
+        result = fresh_of(row, name, inputs, hidden, node, frame, isinstance(receiver, Choice))
+        return (
+            Sequence(None, result)
+            if row.effect is Effect.FRESH_PAIR and _gives_several(name, args, keywords)
+            else result
+        )
+    return mapped(receiver, lambda inner: _one_call(row, name, inner, args, keywords, node, frame))
+
+
+def written_out(value: Value, frame: Frame) -> Value:
+    """The `out=` of a call: the same memory, holding a result now."""
+    frame.written(value)
+    return mapped(value, lambda held: held.but(index_built=False) if isinstance(held, Array) else held)
+
+
+def fresh_of(
+    row: Op, name: str, inputs: list[Array], hidden: bool, node: ast.AST, frame: Frame, differs: bool
+) -> Value:
+    """A computation's result with what is left of dtype, shape and index-builtness."""
+    index_built = row.index and not hidden and all(array.index_built for array in inputs)
+    dtype = (
+        "bool"
+        if name in _BOOLEAN
+        else inputs[0].dtype
+        if name in _KEEPS_DTYPE and all(array.dtype == inputs[0].dtype for array in inputs)
+        else None
+    )
+    sizes = inputs[0].layout.sizes if name == "clone" and len(inputs) == 1 else None
+    if sizes is None and name in _ELEMENTWISE:
+        sizes = common_sizes(inputs)
+    layout = DENSE_UNRANKED if sizes is None else lay.dense(sizes)
+    return fresh(inputs, node, name, frame, layout=layout, dtype=dtype, index_built=index_built, unknown_inputs=hidden)
+
+
+def common_sizes(arrays: list[Array]) -> tuple[Size, ...] | None:
+    """The sizes of an elementwise result of tensors of one shape (scalars go along)."""
+    shaped = [array.layout.sizes for array in arrays if array.layout.rank != 0]
+    if not shaped or any(sizes != shaped[0] for sizes in shaped):
+        return () if arrays and all(array.layout.rank == 0 for array in arrays) else None
+    return shaped[0]
+
+
+_ELEMENTWISE = frozenset(
+    [
+        "add",
+        "sub",
+        "subtract",
+        "mul",
+        "multiply",
+        "neg",
+        "div",
+        "floor_divide",
+        "remainder",
+        "clamp",
+        "abs",
+        "where",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "logical_not",
+        "logical_and",
+        "logical_or",
+        "sqrt",
+        "exp",
+        "masked_fill",
+        "tril",
+        "triu",
+        "flip",
+        "roll",
+        "cumsum",
+    ]
+)
+_BOOLEAN = frozenset(
+    [
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "logical_and",
+        "logical_or",
+        "logical_not",
+        "logical_xor",
+        "isin",
+        "isnan",
+        "isinf",
+        "isfinite",
+        "any",
+        "all",
+    ]
+)
+_KEEPS_DTYPE = frozenset(
+    [
+        "add",
+        "sub",
+        "subtract",
+        "mul",
+        "neg",
+        "cat",
+        "concat",
+        "concatenate",
+        "stack",
+        "hstack",
+        "vstack",
+        "repeat",
+        "tile",
+        "flip",
+        "roll",
+        "tril",
+        "triu",
+        "masked_fill",
+        "clone",
+        "gather",
+        "index_select",
+        "clamp",
+        "abs",
+        "maximum",
+        "minimum",
+        "bitwise_and",
+        "bitwise_or",
+        "bitwise_not",
+        "repeat_interleave",
+        "where",
+        "floor_divide",
+        "remainder",
+        "diff",
+    ]
+)
+_ALWAYS_SEVERAL = frozenset(
+    [
+        "sort",
+        "topk",
+        "median",
+        "mode",
+        "kthvalue",
+        "cummax",
+        "cummin",
+        "qr",
+        "eig",
+        "frexp",
+        "aminmax",
+        "var_mean",
+        "std_mean",
+        "meshgrid",
+    ]
+)
+
+
+def _gives_several(name: str, args: list[Value], keywords: dict[str, Value]) -> bool:
+    if name in _ALWAYS_SEVERAL:
+        return True
+    if name in ("unique", "unique_consecutive"):
+        return any(key.startswith("return_") for key in keywords)
+    return "dim" in keywords or bool(args and isinstance(args[0], Const))
+
+
+def _one_call(
+    row: Op, name: str, inner: Value, args: list[Value], keywords: dict[str, Value], node: ast.AST, frame: Frame
+) -> Value:
+    if row.effect is Effect.PIN:
+        return pinned(inner, node, frame)
+    if not isinstance(inner, Array):
+        return NOTHING
+    if inner.kind == "ndarray" or inner.kind == "module":
+        return NOTHING
+    if row.effect is Effect.VIEW:
+        return _viewed(row, name, inner, args, keywords, node, frame)
+    if row.effect is Effect.DENSIFY:
+        return densified(inner, row, name, args, keywords, node, frame)
+    if row.effect is Effect.CAST:
+        other = args[0] if args else None
+        dtype = (
+            other.dtype
+            if row.shape == "other" and isinstance(other, Array)
+            else row.shape
+            if row.shape != "other"
+            else None
+        )
+        return cast(inner, dtype, node, name, frame, exact=row.index)
+    if row.effect is Effect.PIECES:
+        return pieces(inner, row, args, keywords, node, name, frame)
+    if row.effect is Effect.NUMPY:
+        return inner.but(kind="ndarray", trail=inner.trail)
+    if row.effect is Effect.PRIVATE:
+        trail = frame.trail(node, name, f"`{name}` moves it to shared memory, which is pageable", inner.trail)
+        return inner.but(memory=Memory.PAGEABLE, trail=trail, storage=frame.interpreter.fresh_storage())
+    return NOTHING
+
+
+def _viewed(
+    row: Op, name: str, inner: Array, args: list[Value], keywords: dict[str, Value], node: ast.AST, frame: Frame
+) -> Value:
+    if name == "set_":
+        source = args[0] if args else None
+        if isinstance(source, Array):
+            sizes, strides = (shape_sizes([args[2]]), shape_sizes([args[3]])) if len(args) > 3 else (None, None)
+            layout = lay.strided(sizes, strides) if sizes is not None and strides is not None else DENSE_UNRANKED
+            return source.but(kind="tensor", layout=layout)
+        return NOTHING
+    if name == "resize_":
+        sizes = shape_sizes(args)
+        return inner.but(layout=DENSE_UNRANKED if sizes is None else lay.dense(sizes), index_built=False)
+    # A layout that cannot be viewed so raises, or has an axis split: the form stays.
+    layout = view_layout(row.shape, inner, args, keywords) or Layout(None, inner.layout.form)
+    return inner.but(
+        layout=layout, index_built=inner.index_built and row.index, trail=_view_trail(inner, layout, frame, node, name)
+    )

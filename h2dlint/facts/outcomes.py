@@ -1,0 +1,28 @@
+"""What one copy does on one way through the program; analyse.py merges them into a Copy."""
+
+from __future__ import annotations
+
+import ast
+
+from msgspec import Struct
+
+from h2dlint.facts.copies import Cause, Direction, Verdict
+from h2dlint.facts.domain import Array, Tag
+
+
+class Outcome(Struct, frozen=True, eq=False):
+    """One way of one transfer."""
+
+    node: ast.AST
+    call: str
+    verdict: Verdict
+    direction: Direction
+    asked: bool
+    causes: tuple[Cause, ...] = ()
+    decisive: Array | None = None
+    """The host side whose memory and layout decide."""
+    operand: ast.AST | None = None
+    tags: tuple[Tag, ...] = ()
+    context: tuple[ast.AST, ...] = ()
+    module: str = ""
+    why: str = ""

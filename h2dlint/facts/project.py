@@ -1,0 +1,680 @@
+"""The whole: modules, classes, functions and their summaries, found and interpreted only when a question needs them.
+
+One `Project` serves one run in one process. Nothing of the checked code is ever imported or executed.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import os
+from collections.abc import Callable, Collection
+
+from h2dlint.facts.annotations import annotated_value
+from h2dlint.facts.attributes import decorator_names, named_attribute
+from h2dlint.facts.domain import (
+    NOTHING,
+    Array,
+    Available,
+    Class,
+    Const,
+    Device,
+    DType,
+    Function,
+    Instance,
+    Memory,
+    Named,
+    Sequence,
+    Tag,
+    Unknown,
+    Value,
+    join,
+    mapped,
+    signature,
+)
+from h2dlint.facts.evaluate import evaluate
+from h2dlint.facts.flags import is_availability_name, is_wsl_name
+from h2dlint.facts.flow import run_body
+from h2dlint.facts.frame import BudgetExceededError, Environment, Frame
+from h2dlint.facts.modules import ClassInfo, ModuleInfo, Unit
+from h2dlint.facts.outcomes import Outcome
+
+MAX_DEPTH = 5
+"""Calls followed into calls."""
+MAX_STEPS = 60_000
+"""Expressions evaluated for one function looked at on its own, with all that it calls."""
+MAX_CALLERS = 8
+"""Functions of the module that are looked at because they call another."""
+
+_OPAQUE = (
+    "jit",
+    "autotune",
+    "heuristics",
+    "contextmanager",
+    "asynccontextmanager",
+    "overload",
+    "custom_op",
+    "register_fake",
+)
+_BUILTINS = frozenset(dir(builtins))
+
+ReadModule = Callable[[str], "tuple[str, ast.Module] | None"]
+
+
+class Project:
+    """Everything known of the code under check; answers the questions of `frame.Interpreter`."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[Outcome] = []
+        self._modules: dict[str, ModuleInfo | None] = {}
+        self._globals: dict[int, Frame] = {}
+        self._running: set[object] = set()
+        self._units: dict[ast.AST, Frame | None] = {}
+        self._summaries: dict[object, tuple[Value, Environment]] = {}
+        self._attributes: dict[tuple[int, str], Value] = {}
+        self._constructions: dict[ClassInfo, list[tuple[Instance, ast.AST]]] = {}
+        self._incomplete = False
+        """Whether the question under way met one that is still open, so that its answer must not be remembered."""
+        self._finished: set[str] = set()
+        self._stack: list[ast.AST] = []
+        self._steps = 0
+        self._storage = 0
+        self._asked_callers: set[object] = set()
+
+    # Modules and names
+
+    def module(self, path: str, text: str, tree: ast.Module) -> ModuleInfo:
+        """The module of a file that is being checked."""
+        key = os.path.abspath(path)
+        info = self._modules.get(key)
+        if info is None or info.tree is not tree:
+            info = ModuleInfo(path, text, tree, _module_name(key), key)
+            self._modules[key] = info
+        return info
+
+    def resolve(self, module: ModuleInfo, name: str) -> Value:
+        """A module-level name of `module`; a dotted name is a variable of a class body."""
+        found = module.resolved.get(name)
+        if found is None:
+            found = self._resolve(module, name)
+            if self._ready(module):
+                module.resolved[name] = found
+        return found
+
+    def _ready(self, module: ModuleInfo) -> bool:
+        """Whether the module's body has been run to its end, so that its variables have their last values."""
+        return module.path in self._finished
+
+    def _resolve(self, module: ModuleInfo, name: str) -> Value:
+        if "." in name:
+            return self._class_variable(module, name)
+        if name in module.assigned:
+            return self._global(module, name)
+        if name in module.functions:
+            return Function(module.functions[name], module)
+        if name in module.classes:
+            return Class(module.classes[name])
+        if name in module.imports:
+            return self.imported(module, *module.imports[name])
+        if name in _BUILTINS:
+            return Named(f"builtins.{name}")
+        return Unknown(f"{module.path}:{name}")
+
+    def imported(self, module: ModuleInfo, name: str, attribute: str | None) -> Value:
+        """What an import binds. What lies in another module of the project is not followed yet: it stays a name."""
+        dotted = name if attribute is None else f"{name}.{attribute}"
+        if dotted.partition(".")[0] == "torch":
+            found = named_attribute(dotted)
+            return found if isinstance(found, DType) else Named(dotted)
+        if attribute is not None and is_availability_name(dotted) and attribute.isupper():
+            return Available()
+        return Named(dotted)
+
+    def member(self, module: ModuleInfo, name: str, asker: ModuleInfo) -> Value:
+        """`name` of another module."""
+        return self.resolve(module, name)
+
+    def _global(self, module: ModuleInfo, name: str) -> Value:
+        frame = self.run_module(module)
+        value = frame.env.get(name, NOTHING)
+        if is_availability_name(name) and name.isupper() and isinstance(value, (Unknown, Named)):
+            return Available()
+        if name not in module.declared_global:
+            return value
+        values = [value]
+        for unit in module.units_naming(name):
+            if not _declares_global(unit.node, name):
+                continue
+            inner = self.run_unit(module, unit)
+            values.extend(held for held, _ in (inner.stores.get(f"global {name}", ()) if inner else ()))
+        return join(values)
+
+    def _class_variable(self, module: ModuleInfo, dotted: str) -> Value:
+        qualname, _, name = dotted.rpartition(".")
+        info = next((info for info in module.class_of_node.values() if info.qualname == qualname), None)
+        statement = info.assigned.get(name) if info is not None else None
+        if statement is None or statement.value is None:
+            return NOTHING
+        frame = self._frame(module, statement, qualname)
+        for other, earlier in info.assigned.items() if info is not None else ():
+            if earlier is statement:
+                break
+            if earlier.value is not None and isinstance(earlier.value, ast.Constant):
+                frame.env[other] = Const(earlier.value.value)
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        if targets and isinstance(targets[0], ast.Tuple):
+            return NOTHING
+        return evaluate(statement.value, frame)
+
+    def class_value(self, module: ModuleInfo, node: ast.ClassDef) -> Value:
+        """A class statement as a value."""
+        return Class(module.class_of_node[node])
+
+    def class_bases(self, info: ClassInfo) -> list[Value]:
+        """The base classes that can be found."""
+        found = []
+        for base in info.node.bases:
+            node = base.value if isinstance(base, ast.Subscript) else base
+            if isinstance(node, ast.Name):
+                found.append(self.resolve(info.module, node.id))
+            else:
+                found.append(NOTHING)
+        return found
+
+    # Running
+
+    def _frame(self, module: ModuleInfo, function: ast.AST | None, qualname: str) -> Frame:
+        return Frame(self, module, function, qualname)
+
+    def run_module(self, module: ModuleInfo) -> Frame:
+        """The module's own body, once."""
+        found = self._globals.get(id(module))
+        if found is None:
+            found = self._frame(module, None, "<module>")
+            self._globals[id(module)] = found
+            with _Budget(self):
+                self._guarded(lambda: run_body(module.tree.body, found))
+            self._finished.add(module.path)
+        return found
+
+    def run_unit(self, module: ModuleInfo, unit: Unit) -> Frame | None:
+        """A function on its own, once: its parameters are what annotations and defaults say. None when it is under
+        way.
+        """
+        if unit.node in self._units:
+            return self._units[unit.node]
+        if unit.parent is not None:
+            self.run_unit(module, unit.parent)
+            if unit.node in self._units:
+                return self._units[unit.node]
+        self._units[unit.node] = None
+        self.run_module(module)
+        frame = self._frame(module, unit.node, unit.qualname)
+        outer = self._units.get(unit.parent.node) if unit.parent is not None else None
+        frame.scope = None if outer is None else {**(outer.scope or {}), **outer.env}
+        frame.owner = unit.owner
+        if unit.owner is None and outer is not None:
+            frame.owner = outer.owner
+        receiver = Instance(unit.owner) if unit.owner is not None else None
+        self._bind(frame, unit.node, receiver, [], {}, own=True)
+        frame.default_device = self._globals[id(module)].default_device
+        with _Budget(self):
+            self._stack.append(unit.node)
+            self._guarded(lambda: run_body(unit.node.body, frame))
+            self._stack.pop()
+        self._units[unit.node] = frame
+        return frame
+
+    def _guarded(self, run: Callable[[], object]) -> None:
+        depth = len(self._stack)
+        try:
+            run()
+        except BudgetExceededError:
+            del self._stack[depth:]
+
+    def tick(self) -> None:
+        """Count one step of the function that is looked at."""
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            raise BudgetExceededError
+
+    def record(self, outcome: Outcome) -> None:
+        """Remember what a copy does on one way."""
+        self.outcomes.append(outcome)
+
+    def fresh_storage(self) -> int:
+        """A number for newly allocated memory."""
+        self._storage += 1
+        return self._storage
+
+    # Calls
+
+    def call_function(
+        self, function: Function, args: list[Value], keywords: dict[str, Value], frame: Frame, node: ast.AST, key: str
+    ) -> Value:
+        """Run the function with these arguments, or remember how that went before."""
+        name = getattr(function.node, "name", "")
+        if is_availability_name(name):
+            return Available()
+        if is_wsl_name(name):
+            return Const(False)
+        if frame.depth >= MAX_DEPTH or function.node in self._stack or _is_opaque(function.node):
+            return NOTHING
+        overrides = _overrides(frame, key)
+        device = frame.default_device
+        memo = _memo_key(function, args, keywords, overrides, device, node)
+        found = self._summaries.get(memo) if memo is not None else None
+        if found is None:
+            found = self._run_call(function, args, keywords, overrides, frame, node)
+            if memo is not None:
+                self._summaries[memo] = found
+        value, stored = found
+        for name, held in stored.items():
+            if key:
+                frame.store_attribute(f"{key}.{name}", held, node)
+        return value
+
+    def _run_call(
+        self,
+        function: Function,
+        args: list[Value],
+        keywords: dict[str, Value],
+        overrides: Environment,
+        frame: Frame,
+        node: ast.AST,
+    ) -> tuple[Value, Environment]:
+        inner = self._frame(function.module, function.node, getattr(function.node, "name", "<lambda>"))
+        inner.scope = function.scope if function.node not in frame.defined else {**(frame.scope or {}), **frame.env}
+        inner.owner = function.owner
+        inner.depth = frame.depth + 1
+        inner.context = (*frame.context, node)
+        inner.default_device = frame.default_device
+        inner.way = frame.way
+        self._bind(inner, function.node, function.receiver, args, keywords, own=False)
+        for name, held in overrides.items():
+            inner.env[f"{inner.self_name}.{name}"] = held
+            inner.dotted = True
+        self._stack.append(function.node)
+        try:
+            if isinstance(function.node, ast.Lambda):
+                return evaluate(function.node.body, inner), {}
+            falls_through = run_body(function.node.body, inner)
+        finally:
+            self._stack.pop()
+        if function.node in frame.defined:
+            for name, held in inner.outer_writes.items():
+                frame.rebind(name, held)
+        stored = {
+            name: inner.env[f"{inner.self_name}.{name}"]
+            for name in inner.stores
+            if f"{inner.self_name}.{name}" in inner.env
+        }
+        return mapped(_result(inner, falls_through), lambda value: _as_left(value, function.receiver, stored)), stored
+
+    def construct(
+        self, info: ClassInfo, args: list[Value], keywords: dict[str, Value], frame: Frame, node: ast.AST
+    ) -> Value:
+        """An object of a project class: what its constructor stores, given these arguments."""
+        made = self._construct(info, args, keywords, frame, node)
+        if isinstance(made, Instance):
+            self._constructions.setdefault(info, []).append((made, node))
+        return made
+
+    def _construct(
+        self, info: ClassInfo, args: list[Value], keywords: dict[str, Value], frame: Frame, node: ast.AST
+    ) -> Value:
+        constructor = _find_method(self, info, "__init__")
+        if constructor is None:
+            return self._record_object(info, args, keywords, frame, node)
+        if frame.depth >= MAX_DEPTH or constructor.node in self._stack:
+            return Instance(info)
+        bound = Function(constructor.node, constructor.module, constructor.owner, Instance(info, ()))
+        _, stored = self._run_call(bound, args, keywords, {}, frame, node)
+        if self.is_movable(info):
+            stored = {name: _moves_with(held, f"{info.qualname}.{name}") for name, held in stored.items()}
+        return Instance(info, tuple(stored.items()))
+
+    def _record_object(
+        self, info: ClassInfo, args: list[Value], keywords: dict[str, Value], frame: Frame, node: ast.AST
+    ) -> Value:
+        """A dataclass or NamedTuple: its fields are its arguments."""
+        fields = _dataclass_fields(self, info)
+        if not fields:
+            return Instance(info, ())
+        values: dict[str, Value] = {}
+        for (name, _), value in zip(fields, args, strict=False):
+            values[name] = value
+        for name, statement in fields:
+            if name in keywords:
+                values[name] = keywords[name]
+            elif name not in values:
+                values[name] = self._field_default(info, statement)
+        made = Instance(info, tuple(values.items()))
+        after = _find_method(self, info, "__post_init__")
+        if after is None or frame.depth >= MAX_DEPTH or after.node in self._stack:
+            return made
+        _, stored = self._run_call(Function(after.node, after.module, after.owner, made), [], {}, {}, frame, node)
+        return Instance(info, tuple({**values, **stored}.items()))
+
+    def _field_default(self, info: ClassInfo, statement: ast.AnnAssign | ast.Assign) -> Value:
+        value = statement.value
+        if value is None:
+            return NOTHING
+        if isinstance(value, ast.Call):
+            options = {keyword.arg: keyword.value for keyword in value.keywords}
+            value = options.get("default")
+            if value is None:
+                return NOTHING
+        found = evaluate(value, self._frame(info.module, statement, info.qualname))
+        return (
+            Const(found.value, True, statement) if isinstance(found, Const) and isinstance(found.value, bool) else found
+        )
+
+    # Parameters
+
+    def _bind(
+        self,
+        frame: Frame,
+        node: ast.AST,
+        receiver: Value | None,
+        args: list[Value],
+        keywords: dict[str, Value],
+        *,
+        own: bool,
+    ) -> None:
+        """Parameters: what was passed, else the default, else what the annotation says."""
+        arguments: ast.arguments = node.args  # type: ignore[attr-defined]
+        positional = [*arguments.posonlyargs, *arguments.args]
+        given = list(args)
+        static = "staticmethod" in decorator_names(node)
+        if receiver is not None and not static and positional:
+            frame.self_name = positional[0].arg
+            if own and "classmethod" in decorator_names(node) and isinstance(receiver, Instance):
+                receiver = Class(receiver.info)
+            given.insert(0, receiver)
+        defaults: dict[str, ast.expr] = {}
+        for parameter, default in zip(reversed(positional), reversed(arguments.defaults), strict=False):
+            defaults[parameter.arg] = default
+        for parameter, keyword_default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+            if keyword_default is not None:
+                defaults[parameter.arg] = keyword_default
+        for position, parameter in enumerate(positional):
+            if position < len(given):
+                frame.env[parameter.arg] = given[position]
+        for parameter in [*positional, *arguments.kwonlyargs]:
+            if parameter.arg in frame.env:
+                continue
+            if parameter.arg in keywords:
+                frame.env[parameter.arg] = keywords[parameter.arg]
+            else:
+                frame.env[parameter.arg] = self._parameter(frame, parameter, defaults.get(parameter.arg), own)
+        if arguments.vararg is not None:
+            extra = given[len(positional) :]
+            frame.env[arguments.vararg.arg] = Sequence(tuple(extra)) if not own else Sequence(None, NOTHING)
+        if arguments.kwarg is not None:
+            names = {parameter.arg for parameter in [*positional, *arguments.kwonlyargs]}
+            from h2dlint.facts.domain import Mapping
+
+            rest = tuple((name, value) for name, value in keywords.items() if name not in names)
+            frame.env[arguments.kwarg.arg] = Mapping(rest, NOTHING if own else None)
+
+    def _parameter(self, frame: Frame, parameter: ast.arg, default: ast.expr | None, own: bool) -> Value:
+        key = f"{frame.qualname}.{parameter.arg}"
+        declared = annotated_value(parameter.annotation, key, frame)
+        if default is None:
+            return declared
+        outside = self._frame(frame.module, frame.function, frame.qualname)
+        value = evaluate(default, outside)
+        if isinstance(value, Const):
+            if value.value is None:
+                return join((declared, value)) if own else value
+            if isinstance(value.value, bool):
+                return Const(value.value, own or value.soft, default)
+            return declared if own or not isinstance(value.value, int) else value
+        if isinstance(value, Available):
+            return value
+        return value if not own or isinstance(declared, Unknown) else declared
+
+    # Attributes
+
+    def attribute(self, info: ClassInfo, name: str) -> Value:
+        """What the class stores in `self.name`, in any method, for any construction that is seen."""
+        key = (id(info), name)
+        found = self._attributes.get(key)
+        if found is not None:
+            return found
+        if key in self._running:
+            self._incomplete = True
+            return NOTHING
+        outer_incomplete, self._incomplete = self._incomplete, False
+        self._running.add(key)
+        values: list[Value] = []
+        tags: list[tuple[Tag, ...]] = []
+        for owner in self.lineage(info):
+            self._stored_by(owner, name, values, tags)
+        self._running.discard(key)
+        value = join(values, tags) if values else Unknown(f"{info.qualname}.{name}")
+        if self.is_movable(info):
+            value = _moves_with(value, f"{info.qualname}.{name}")
+        value = mapped(value, _written_elsewhere)
+        if isinstance(value, Unknown) and not value.key:
+            value = Unknown(f"{info.qualname}.{name}", value.why)
+        if not self._incomplete:
+            self._attributes[key] = value
+        self._incomplete = self._incomplete or outer_incomplete
+        return value
+
+    def is_movable(self, info: ClassInfo) -> bool:
+        """Whether objects of the class are nn.Modules: made under any default device, and moved with all they hold."""
+        for owner in self.lineage(info):
+            for base in owner.node.bases:
+                name = ast.unparse(base.value if isinstance(base, ast.Subscript) else base).rpartition(".")[2]
+                if name not in owner.module.classes and name.endswith(_MODULE_NAMES):
+                    return True
+        return False
+
+    def lineage(self, info: ClassInfo) -> list[ClassInfo]:
+        """The class and its bases inside the project, nearest first."""
+        found = [info]
+        for owner in found:
+            for base in self.class_bases(owner):
+                if isinstance(base, Class) and base.info not in found and len(found) < 8:
+                    found.append(base.info)
+        return found
+
+    def _stored_by(self, info: ClassInfo, name: str, values: list[Value], tags: list[tuple[Tag, ...]]) -> None:
+        module = info.module
+        if info.is_dataclass and name in info.assigned:
+            for made, site in self.constructions(info):
+                held = dict(made.fields or ()).get(name)
+                if held is not None:
+                    values.append(held)
+                    tags.append((Tag("caller", site, path=module.path),))
+            if not values:
+                values.append(self._declared_field(info, name))
+                tags.append(())
+        for method in info.methods_naming(name):
+            unit = module.unit_of_node[method]
+            if method.name == "__init__" and self._from_constructions(info, name, values, tags):
+                continue
+            frame = self.run_unit(module, unit)
+            if frame is None:
+                self._incomplete = True
+                continue
+            for held, node in frame.stores.get(name, ()):
+                values.append(held)
+                tags.append((Tag("store", node, path=module.path),))
+
+    def _declared_field(self, info: ClassInfo, name: str) -> Value:
+        statement = info.assigned[name]
+        default = self._field_default(info, statement)
+        if not isinstance(default, Unknown):
+            return default
+        annotation = statement.annotation if isinstance(statement, ast.AnnAssign) else None
+        return annotated_value(
+            annotation, f"{info.qualname}.{name}", self._frame(info.module, statement, info.qualname)
+        )
+
+    def _from_constructions(self, info: ClassInfo, name: str, values: list[Value], tags: list[tuple[Tag, ...]]) -> bool:
+        """The constructor's store, by construction site: arguments decide. False when no site is seen."""
+        made = [(dict(instance.fields or ()).get(name), site) for instance, site in self.constructions(info)]
+        found = [(held, site) for held, site in made if held is not None]
+        for held, site in found:
+            values.append(held)
+            tags.append((Tag("caller", site, path=info.module.path),))
+        return bool(found)
+
+    def constructions(self, info: ClassInfo) -> list[tuple[Instance, ast.AST]]:
+        """The objects of a class that its own module makes."""
+        if info not in self._asked_callers:
+            self._asked_callers.add(info)
+            self.run_callers(info.module, info.name, set(info.methods.values()))
+        return self._constructions.get(info, [])
+
+    def run_callers(self, module: ModuleInfo, name: str, without: Collection[ast.AST]) -> None:
+        """Look at the functions of the module that name `name`, so that its calls are seen with their arguments."""
+        self.run_module(module)
+        for unit in module.units_naming(name)[:MAX_CALLERS]:
+            if unit.node not in without:
+                self.run_unit(module, unit)
+
+
+class _Budget:
+    """A fresh step count for the function that starts to be looked at; the outer one's goes on afterwards."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._outer = 0
+
+    def __enter__(self) -> None:
+        self._outer = self._project._steps
+        self._project._steps = 0
+
+    def __exit__(self, *exc: object) -> None:
+        self._project._steps = self._outer
+
+
+def _module_name(path: str) -> str:
+    """The dotted name of a file, from the packages around it."""
+    folder, file = os.path.split(path)
+    parts = [] if file == "__init__.py" else [file.removesuffix(".py")]
+    while os.path.isfile(os.path.join(folder, "__init__.py")):
+        folder, package = os.path.split(folder)
+        parts.insert(0, package)
+    return ".".join(parts)
+
+
+_MODULE_NAMES = (
+    "Module",
+    "Model",
+    "Layer",
+    "Net",
+    "Network",
+    "Embedding",
+    "Encoder",
+    "Decoder",
+    "Attention",
+    "MLP",
+    "Block",
+    "Head",
+    "Transformer",
+    "Backbone",
+)
+"""How classes of other modules that are nn.Modules are usually called."""
+
+
+def _moves_with(value: Value, key: str) -> Value:
+    """What a module holds lies wherever the module was moved to."""
+    return mapped(value, lambda held: _moves_along(held, key))
+
+
+def _moves_along(value: Value, key: str) -> Value:
+    if isinstance(value, Array) and value.kind == "tensor" and value.device.is_cpu and value.memory is Memory.PAGEABLE:
+        return value.but(device=Device("", key), memory=Memory.UNKNOWN)
+    return value
+
+
+def _written_elsewhere(value: Value) -> Value:
+    """A buffer that lives in an object is there to be filled: what it was made of says nothing about what it holds."""
+    return value.but(index_built=False) if isinstance(value, Array) and value.index_built else value
+
+
+def _declares_global(node: ast.AST, name: str) -> bool:
+    return any(isinstance(inner, ast.Global) and name in inner.names for inner in ast.walk(node))
+
+
+def _is_opaque(node: ast.AST) -> bool:
+    return any(name.rpartition(".")[2] in _OPAQUE for name in decorator_names(node))
+
+
+def _overrides(frame: Frame, key: str) -> Environment:
+    if not key or not frame.dotted:
+        return {}
+    prefix = key + "."
+    return {
+        name[len(prefix) :]: value
+        for name, value in frame.env.items()
+        if name.startswith(prefix) and "." not in name[len(prefix) :]
+    }
+
+
+def _memo_key(
+    function: Function,
+    args: list[Value],
+    keywords: dict[str, Value],
+    overrides: Environment,
+    device: object,
+    node: ast.AST,
+) -> object:
+    if function.scope is not None:
+        return None
+    receiver = function.receiver
+    return (
+        id(function.node),
+        signature(receiver)
+        if receiver is not None and not isinstance(receiver, Instance)
+        else id(receiver.fields)
+        if isinstance(receiver, Instance) and receiver.fields
+        else None,
+        tuple(id(value) for value in args),
+        tuple((name, id(value)) for name, value in keywords.items()),
+        tuple((name, id(value)) for name, value in overrides.items()),
+        device,
+        id(node),
+    )
+
+
+def _result(frame: Frame, falls_through: bool) -> Value:
+    if frame.yields:
+        return Sequence(None, join(frame.yields))
+    values = [value for value, _ in frame.returns]
+    tags = [tags for _, tags in frame.returns]
+    if falls_through:
+        values.append(Const(None))
+        tags.append(())
+    return join(values, tags) if values else NOTHING
+
+
+def _as_left(value: Value, receiver: Value | None, stored: Environment) -> Value:
+    """A method that returns its own object returns it as it left it."""
+    if value is not receiver or not isinstance(value, Instance) or value.fields is None or not stored:
+        return value
+    kept = tuple((name, held) for name, held in value.fields if name not in stored)
+    return Instance(value.info, (*kept, *stored.items()))
+
+
+def _find_method(project: Project, info: ClassInfo, name: str) -> Function | None:
+    for owner in project.lineage(info):
+        if name in owner.methods:
+            return Function(owner.methods[name], owner.module, owner)
+    return None
+
+
+def _dataclass_fields(project: Project, info: ClassInfo) -> list[tuple[str, ast.AnnAssign | ast.Assign]]:
+    found: dict[str, ast.AnnAssign | ast.Assign] = {}
+    for owner in reversed(project.lineage(info)):
+        if owner.is_dataclass:
+            found.update(
+                {name: statement for name, statement in owner.assigned.items() if isinstance(statement, ast.AnnAssign)}
+            )
+    return list(found.items())

@@ -1,0 +1,246 @@
+"""Guards: what a condition says about the values that it tests, on the branch where it holds or fails."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import TypeAlias
+
+from h2dlint.facts import flags
+from h2dlint.facts.domain import (
+    ACCELERATOR,
+    CPU,
+    Alternative,
+    Array,
+    Choice,
+    Const,
+    Device,
+    DeviceValue,
+    Instance,
+    Memory,
+    Unknown,
+    Value,
+    alternatives,
+    unknown_tensor,
+)
+from h2dlint.facts.flags import Truth, truth
+from h2dlint.facts.frame import Environment, Frame, join_environments, key_of
+from h2dlint.facts.torch_api import ACCELERATOR_MODULES
+
+Evaluate: TypeAlias = Callable[[ast.expr, Frame], Value]
+Narrow: TypeAlias = Callable[[Value], Value | None]
+
+
+def refined(test: ast.expr, frame: Frame, holds: bool, evaluate: Evaluate) -> Environment | None:
+    """The variables where `test` comes out as `holds`; None when it cannot."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return refined(test.operand, frame, not holds, evaluate)
+    if isinstance(test, ast.NamedExpr):
+        return refined(test.target, frame, holds, evaluate)
+    if isinstance(test, ast.BoolOp):
+        together = isinstance(test.op, ast.And) == holds
+        return _all(test.values, frame, holds, evaluate) if together else _some(test.values, frame, holds, evaluate)
+    found = _guard(test, holds)
+    if found is None:
+        return frame.env
+    node, narrow = found
+    return _narrowed(node, narrow, frame, evaluate)
+
+
+def _all(tests: list[ast.expr], frame: Frame, holds: bool, evaluate: Evaluate) -> Environment | None:
+    outer = frame.env
+    try:
+        for test in tests:
+            narrowed = refined(test, frame, holds, evaluate)
+            if narrowed is None:
+                return None
+            frame.env = narrowed
+        return frame.env
+    finally:
+        frame.env = outer
+
+
+def _some(tests: list[ast.expr], frame: Frame, holds: bool, evaluate: Evaluate) -> Environment | None:
+    """At least one of the tests comes out as `holds`: the join of their ways, without those that cannot."""
+    outer = frame.env
+    joined: Environment | None = None
+    try:
+        for test in tests:
+            found = truth(evaluate(test, frame)) if flags_only(test) else Truth.UNKNOWN
+            impossible = (holds and found is Truth.FALSE) or (not holds and found in flags.DEFINITELY_TRUE)
+            narrowed = None if impossible else refined(test, frame, holds, evaluate)
+            if narrowed is not None:
+                joined = narrowed if joined is None else join_environments(joined, narrowed, (), ())
+            rest = refined(test, frame, not holds, evaluate)
+            if rest is None:
+                break
+            frame.env = rest
+        return joined
+    finally:
+        frame.env = outer
+
+
+def flags_only(test: ast.expr) -> bool:
+    """Whether a test is cheap and without effect to look at again."""
+    return (
+        not any(isinstance(node, (ast.NamedExpr, ast.Await, ast.Yield)) for node in ast.walk(test))
+        and sum(isinstance(node, ast.Call) for node in ast.walk(test)) <= 1
+    )
+
+
+def _narrowed(node: ast.expr, narrow: Narrow, frame: Frame, evaluate: Evaluate) -> Environment | None:
+    key = key_of(node)
+    value = evaluate(node, frame)
+    kept: list[Alternative] = []
+    for way in alternatives(value):
+        inner = narrow(way.value)
+        if inner is not None:
+            kept.append(Alternative(inner, way.tags))
+    if not kept:
+        return None
+    if not key:
+        return frame.env
+    narrowed = kept[0].value if len(kept) == 1 and not kept[0].tags else Choice(tuple(kept))
+    env = dict(frame.env)
+    if isinstance(value, Unknown) and value.key and isinstance(narrowed, Array):
+        _also_devices(env, f"{value.key}.device", narrowed.device)
+    env[key] = narrowed
+    if "." in key:
+        frame.dotted = True
+    return env
+
+
+def _also_devices(env: Environment, key: str, device: Device) -> None:
+    """Device objects taken from the tensor before it was tested are the tested device too."""
+    for name, held in env.items():
+        if isinstance(held, DeviceValue) and held.device.key == key:
+            env[name] = DeviceValue(device)
+
+
+# The guards
+
+
+def _guard(test: ast.expr, holds: bool) -> tuple[ast.expr, Narrow] | None:
+    """The expression that a test speaks of, and what it makes of its value."""
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        return _comparison(test, holds)
+    if isinstance(test, ast.Attribute) and test.attr in ("is_cuda", "is_cpu", "is_xpu", "is_npu"):
+        return test.value, _on_cpu if (test.attr == "is_cpu") == holds else _on_device
+    if isinstance(test, ast.Call):
+        return _call(test, holds)
+    if isinstance(test, (ast.Name, ast.Attribute)):
+        return test, _truthy if holds else _falsy
+    return None
+
+
+def _call(test: ast.Call, holds: bool) -> tuple[ast.expr, Narrow] | None:
+    if isinstance(test.func, ast.Attribute) and test.func.attr == "is_pinned" and not test.args:
+        return test.func.value, _pinned if holds else _not_pinned
+    name = key_of(test.func)
+    if name == "isinstance" and len(test.args) == 2:
+        return test.args[0], _instance_of(test.args[1], holds)
+    if name.endswith("is_tensor") and test.args:
+        return test.args[0], _instance_of(ast.Name("Tensor"), holds)
+    return None
+
+
+def _comparison(test: ast.Compare, holds: bool) -> tuple[ast.expr, Narrow] | None:
+    op, right = test.ops[0], test.comparators[0]
+    if isinstance(op, (ast.Is, ast.IsNot)) and isinstance(right, ast.Constant) and right.value is None:
+        is_none = isinstance(op, ast.Is) == holds
+        return test.left, _none if is_none else _not_none
+    if not isinstance(op, (ast.Eq, ast.NotEq)):
+        return None
+    kind = _device_literal(right)
+    if kind is None:
+        return None
+    equal = isinstance(op, ast.Eq) == holds
+    holder = test.left
+    if isinstance(holder, ast.Attribute) and holder.attr == "type":
+        holder = holder.value
+    if not (isinstance(holder, ast.Attribute) and holder.attr == "device"):
+        return None
+    if kind == "cpu":
+        return holder.value, _on_cpu if equal else _on_device
+    return holder.value, _on_device if equal else _keep
+
+
+def _device_literal(node: ast.expr) -> str | None:
+    if isinstance(node, ast.Call) and key_of(node.func).endswith("device") and node.args:
+        node = node.args[0]
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        kind = node.value.partition(":")[0]
+        return kind if kind in ("cpu", *ACCELERATOR_MODULES) else None
+    return None
+
+
+def _keep(value: Value) -> Value | None:
+    return value
+
+
+def _on_cpu(value: Value) -> Value | None:
+    if isinstance(value, Array):
+        if value.device.is_accelerator:
+            return None
+        return value.but(device=CPU) if value.device.is_unknown else value
+    return unknown_tensor(CPU) if isinstance(value, Unknown) else value
+
+
+def _on_device(value: Value) -> Value | None:
+    if isinstance(value, Array):
+        if value.device.is_cpu:
+            return None
+        return value.but(device=ACCELERATOR) if value.device.is_unknown else value
+    return unknown_tensor(ACCELERATOR) if isinstance(value, Unknown) else value
+
+
+def _pinned(value: Value) -> Value | None:
+    if isinstance(value, Array):
+        if value.device.is_accelerator or value.memory is Memory.PAGEABLE:
+            return None
+        return value.but(device=CPU, memory=Memory.PINNED)
+    return unknown_tensor(CPU, memory=Memory.PINNED) if isinstance(value, Unknown) else value
+
+
+def _not_pinned(value: Value) -> Value | None:
+    """Not pinned: pageable, if it is on the host at all."""
+    if isinstance(value, Array) and value.device.is_cpu:
+        return None if value.memory is Memory.PINNED else value.but(memory=Memory.PAGEABLE)
+    return value
+
+
+def _none(value: Value) -> Value | None:
+    if isinstance(value, Const):
+        return value if value.value is None else None
+    return Const(None) if isinstance(value, Unknown) else None
+
+
+def _not_none(value: Value) -> Value | None:
+    return None if isinstance(value, Const) and value.value is None else value
+
+
+def _truthy(value: Value) -> Value | None:
+    if isinstance(value, Const) and not value.soft:
+        return value if value.value else None
+    return value
+
+
+def _falsy(value: Value) -> Value | None:
+    return None if truth(value) in flags.DEFINITELY_TRUE else value
+
+
+def _instance_of(kind: ast.expr, holds: bool) -> Narrow:
+    kinds = {key_of(item).rpartition(".")[2] for item in (kind.elts if isinstance(kind, ast.Tuple) else [kind])}
+
+    def narrow(value: Value) -> Value | None:
+        if isinstance(value, Array) and value.kind in ("tensor", "ndarray"):
+            name = "Tensor" if value.kind == "tensor" else "ndarray"
+            if kinds <= {"Tensor", "ndarray", "list", "tuple", "dict", "str", "int", "float"}:
+                return value if (name in kinds) == holds else None
+        if isinstance(value, Unknown) and holds and kinds == {"ndarray"}:
+            return Array("ndarray", CPU, Memory.UNKNOWN, unknown_tensor().layout, from_numpy=True)
+        if isinstance(value, Instance) and value.info is not None and not holds and value.info.name in kinds:
+            return None
+        return value
+
+    return narrow

@@ -1,0 +1,636 @@
+"""Calls of torch: factories, functions, tensor methods, modules, loaders."""
+
+from __future__ import annotations
+
+import ast
+
+from h2dlint.facts import layout as lay
+from h2dlint.facts import transfers
+from h2dlint.facts.domain import (
+    CPU,
+    NOTHING,
+    Array,
+    Available,
+    Class,
+    Const,
+    Device,
+    DeviceValue,
+    DType,
+    Function,
+    Instance,
+    Loader,
+    Mapping,
+    Memory,
+    Number,
+    PinnedTest,
+    Sequence,
+    Tag,
+    Trail,
+    Unknown,
+    Value,
+    alternatives,
+    arrays_of,
+    join,
+    mapped,
+)
+from h2dlint.facts.frame import Frame
+from h2dlint.facts.layout import DENSE_UNRANKED, Form, Symbol
+from h2dlint.facts.operations import (
+    allocate,
+    as_int,
+    data_dtype,
+    data_layout,
+    device_of,
+    dtype_of,
+    factory_dtype,
+    factory_layout,
+    flat_arrays,
+    pin_ways,
+    torch_call,
+    with_tags,
+    written_out,
+)
+from h2dlint.facts.torch_api import (
+    ACCELERATOR_MODULES,
+    AVAILABILITY,
+    FACTORIES,
+    IN_NAMESPACES,
+    LEGACY_CUDA,
+    METHODS,
+    Effect,
+    Op,
+)
+
+
+def call_torch(name: str, args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame) -> Value:
+    """`torch.something(...)`, by dotted name."""
+    rest = name.partition(".")[2]
+    for namespace in IN_NAMESPACES:
+        if name.startswith(namespace):
+            rest = name[len(namespace) :]
+            if namespace == "torch.nn.functional." and rest == "pad":
+                break
+    if name in AVAILABILITY:
+        return Available()
+    special = _SPECIAL.get(name)
+    if special is not None:
+        return special(args, keywords, node, frame)
+    submodule, _, last = rest.rpartition(".")
+    if submodule in ACCELERATOR_MODULES:
+        return _accelerator_module_call(submodule, last, args, keywords, node, frame)
+    if "." in rest:
+        if rest.startswith("nn.") and last[:1].isupper():
+            return _module(last, args, keywords, node, frame)
+        return NOTHING
+    row = FACTORIES.get(rest)
+    if row is not None:
+        return make(row, rest, None, args, keywords, node, frame)
+    row = METHODS.get(rest)
+    if row is None or row.effect in (Effect.TRANSFER, Effect.HOST_READ):
+        return NOTHING
+    if not args:
+        first = next((keywords.pop(key) for key in ("input", "tensors", "tensor") if key in keywords), NOTHING)
+        args = [first]
+    if row.effect is Effect.QUERY:
+        return _query(args[0], rest, args[1:], "")
+    return torch_call(row, rest, args[0], args[1:], keywords, node, frame)
+
+
+# Making
+
+
+def make(
+    row: Op,
+    name: str,
+    receiver: Array | None,
+    args: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+    frame: Frame,
+) -> Value:
+    """A factory: `torch.zeros(...)`, `torch.empty_like(x)`, `x.new_full(...)`, `torch.tensor(...)`."""
+    if "out" in keywords and not isinstance(keywords["out"], Const):
+        return written_out(keywords["out"], frame)
+    if row.effect is Effect.LIKE:
+        return mapped(args[0] if args else NOTHING, lambda base: _like(row, name, base, keywords, node, frame))
+    if row.effect is Effect.DATA:
+        return mapped(
+            args[0] if args else keywords.get("data", NOTHING),
+            lambda data: _from_data(row, name, receiver, data, args, keywords, node, frame),
+        )
+    if row.effect is Effect.FROM_HOST:
+        return mapped(args[0] if args else NOTHING, lambda data: _from_host(name, data, node, frame))
+    if row.effect is Effect.PRIVATE:
+        return _loaded(name, args, keywords, node, frame)
+    if row.effect is Effect.QUERY:
+        return NOTHING
+    fallback = receiver.device if receiver is not None else frame.default_device or CPU
+    dtype = (
+        factory_dtype(row, name.removeprefix("new_"), args, keywords)
+        if "dtype" in keywords or receiver is None
+        else receiver.dtype
+    )
+    return allocate(
+        frame,
+        node,
+        name,
+        factory_layout(row, name, args, keywords),
+        device=keywords.get("device"),
+        fallback=fallback,
+        pin=keywords.get("pin_memory"),
+        dtype=dtype,
+        index_built=row.index and (receiver is None or receiver.index_built),
+    )
+
+
+def _like(row: Op, name: str, base: Value, keywords: dict[str, Value], node: ast.AST, frame: Frame) -> Value:
+    array = base if isinstance(base, Array) else None
+    if array is not None and array.kind == "ndarray":
+        array = array.but(device=CPU)
+    device = array.device if array is not None else device_of(base) if isinstance(base, Unknown) else Device("")
+    sizes = array.layout.sizes if array is not None else None
+    layout = DENSE_UNRANKED if sizes is None else lay.dense(sizes)
+    if array is not None and array.layout.form is Form.PERMUTED:
+        layout = array.layout
+    dtype = dtype_of(keywords["dtype"]) if "dtype" in keywords else array.dtype if array is not None else None
+    built = row.index and array is not None and array.index_built
+    return allocate(
+        frame,
+        node,
+        name,
+        layout,
+        device=keywords.get("device"),
+        fallback=device,
+        pin=keywords.get("pin_memory"),
+        dtype=dtype,
+        index_built=built,
+    )
+
+
+def _from_data(
+    row: Op,
+    name: str,
+    receiver: Array | None,
+    data: Value,
+    args: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+    frame: Frame,
+) -> Value:
+    device = keywords.get("device")
+    dtype_argument = keywords.get("dtype", next((arg for arg in args[1:] if isinstance(arg, DType)), None))
+    dtype = dtype_of(dtype_argument) if dtype_argument is not None else row.dtype or data_dtype(data)
+    aliases = name in ("as_tensor", "asarray")
+    if isinstance(data, Array):
+        return _from_array(name, data, aliases, device, dtype, dtype_argument is not None, keywords, node, frame)
+    if aliases and isinstance(data, Unknown) and data.why != "number":
+        return _maybe_alias(name, data, device, dtype, node, frame)
+    if isinstance(data, Instance):
+        return NOTHING
+    fallback = receiver.device if receiver is not None else frame.default_device or CPU
+    layout = data_layout(data)
+    if (name[:1].isupper() and isinstance(data, (Number, Unknown))) or (name[:1].isupper() and isinstance(data, Const)):
+        layout = DENSE_UNRANKED
+    made = allocate(
+        frame, node, name, layout, device=device, fallback=fallback, pin=keywords.get("pin_memory"), dtype=dtype
+    )
+    for array in arrays_of(made):
+        transfers.made_on_device(name, data, array.device, node, frame)
+        break
+    return made
+
+
+def _from_array(
+    name: str,
+    data: Array,
+    aliases: bool,
+    device: Value | None,
+    dtype: str | None,
+    casts: bool,
+    keywords: dict[str, Value],
+    node: ast.AST,
+    frame: Frame,
+) -> Value:
+    """A tensor made of a tensor or an ndarray: an alias where the call allows it, else fresh memory."""
+    target = (
+        device_of(device) if device is not None and not (isinstance(device, Const) and device.value is None) else None
+    )
+    if target is not None and target != data.device:
+        host = data.but(kind="tensor")
+        if target.is_accelerator:
+            transfers.made_on_device(name, host, target, node, frame)
+            return Array("tensor", target, Memory.UNKNOWN, DENSE_UNRANKED, None, dtype or data.dtype)
+        if target.is_unknown:
+            return Array("tensor", target, Memory.UNKNOWN, DENSE_UNRANKED, None, dtype or data.dtype)
+    place = target or data.device
+    if aliases and (not casts or (dtype is not None and dtype == data.dtype)) and target in (None, data.device):
+        return data.but(kind="tensor", trail=_numpy_trail(data, name, node, frame))
+    if aliases and data.memory is Memory.UNKNOWN and place.is_cpu:
+        return data.but(kind="tensor", dtype=dtype, trail=_numpy_trail(data, name, node, frame))
+    return allocate(
+        frame,
+        node,
+        name,
+        DENSE_UNRANKED if data.layout.sizes is None else lay.dense(data.layout.sizes),
+        device=device,
+        fallback=place,
+        pin=keywords.get("pin_memory"),
+        dtype=dtype or data.dtype,
+        from_numpy=data.kind == "ndarray",
+        previous=data.trail,
+    )
+
+
+def _numpy_trail(data: Array, name: str, node: ast.AST, frame: Frame) -> Trail | None:
+    if data.kind != "ndarray":
+        return data.trail
+    message = (
+        "wraps the ndarray's own, pageable memory"
+        if data.memory is Memory.PAGEABLE
+        else "wraps the ndarray's own memory"
+    )
+    return frame.trail(node, "numpy", f"`{name}` {message}", data.trail)
+
+
+def _maybe_alias(
+    name: str, data: Unknown, device: Value | None, dtype: str | None, node: ast.AST, frame: Frame
+) -> Value:
+    """`as_tensor(unknown)`: perhaps the very tensor it was given."""
+    place = device_of(device) if device is not None else Device("", data.key)
+    return Array(
+        "tensor", place, Memory.UNKNOWN, DENSE_UNRANKED, frame.trail(node, name, f"`{name}` wraps its argument"), dtype
+    )
+
+
+def _from_host(name: str, data: Value, node: ast.AST, frame: Frame) -> Value:
+    """`from_numpy`, `from_dlpack`: the argument's own memory (FACTS, 8)."""
+    if isinstance(data, Array):
+        return data.but(kind="tensor", trail=_numpy_trail(data, name, node, frame))
+    if name == "from_dlpack":
+        return NOTHING
+    message = f"`{name}` wraps the ndarray's own memory"
+    return Array("tensor", CPU, Memory.UNKNOWN, DENSE_UNRANKED, frame.trail(node, "numpy", message), from_numpy=True)
+
+
+def _loaded(name: str, args: list[Value], keywords: dict[str, Value], node: ast.AST, frame: Frame) -> Value:
+    """`torch.load`: where it says `map_location="cpu"`, everything in it is pageable."""
+    where = keywords.get("map_location", args[1] if len(args) > 1 else None)
+    if where is None or not device_of(where).is_cpu:
+        return NOTHING
+    return Array(
+        "batch",
+        CPU,
+        Memory.PAGEABLE,
+        DENSE_UNRANKED,
+        frame.trail(node, name, f"`{name}` reads it into pageable memory"),
+    )
+
+
+# torch.cuda and its kin
+
+
+def _accelerator_module_call(
+    kind: str, name: str, args: list[Value], keywords: dict[str, Value], node: ast.AST, frame: Frame
+) -> Value:
+    if name in LEGACY_CUDA:
+        data = args[0] if args else NOTHING
+        if isinstance(data, (Sequence, Array)):
+            transfers.made_on_device(name, data, Device(kind), node, frame)
+        return Array("tensor", Device(kind), Memory.UNKNOWN, DENSE_UNRANKED)
+    return Unknown(why="number") if name in ("current_device", "device_count") else NOTHING
+
+
+# Methods
+
+
+def call_method(
+    receiver: Value, name: str, args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame, key: str
+) -> Value:
+    """A method of a tensor, a module, a batch, or of something unknown that may be one of them."""
+    row = METHODS.get(name)
+    if isinstance(receiver, Array) and receiver.kind == "module":
+        return _module_method(receiver, name, args, keywords, node, frame, key)
+    if isinstance(receiver, Array) and receiver.kind == "batch" and row is None:
+        return _batch_method(receiver, name, node)
+    if isinstance(receiver, Instance):
+        if "non_blocking" in keywords and row is not None and row.effect is Effect.TRANSFER:
+            transfers.unfollowed(node, name, frame)
+        return receiver if name in ("to", "cuda", "cpu", "eval", "train") else NOTHING
+    if row is None:
+        if isinstance(receiver, Array) and name.endswith("_") and not name.startswith("_"):
+            if (
+                not all(isinstance(arg, Const) or (isinstance(arg, Array) and arg.index_built) for arg in args)
+                or name in _RANDOM_FILLS
+            ):
+                frame.written(receiver)
+                return receiver.but(index_built=False)
+            return receiver
+        if "non_blocking" in keywords:
+            return transfers.move(receiver, name, args, keywords, node, frame)
+        return _unknown_method(receiver, name)
+    if row.effect is Effect.TRANSFER:
+        return _transfer(receiver, name, args, keywords, node, frame)
+    if row.effect is Effect.HOST_READ:
+        return transfers.read_on_host(receiver, name, node, frame)
+    if row.effect is Effect.QUERY:
+        return _query(receiver, name, args, key)
+    if row.effect in (Effect.FACTORY, Effect.DATA):
+        base = (
+            receiver
+            if isinstance(receiver, Array)
+            else Array("tensor", Device("", getattr(receiver, "key", "")), Memory.UNKNOWN, DENSE_UNRANKED)
+        )
+        return make(row, name, base, args, keywords, node, frame)
+    if not isinstance(receiver, Array) and row.effect is not Effect.PIN:
+        return _of_unknown(receiver, name, row)
+    return torch_call(row, name, receiver, args, keywords, node, frame)
+
+
+_RANDOM_FILLS = frozenset(
+    ["uniform_", "normal_", "random_", "bernoulli_", "exponential_", "cauchy_", "geometric_", "log_normal_"]
+)
+
+
+def _of_unknown(receiver: Value, name: str, row: Op) -> Value:
+    key = getattr(receiver, "key", "")
+    if row.effect is Effect.NUMPY:
+        return Array("ndarray", CPU, Memory.UNKNOWN, DENSE_UNRANKED, from_numpy=True)
+    if row.effect in (Effect.VIEW, Effect.DENSIFY, Effect.CAST) and key:
+        return Unknown(key)
+    return NOTHING
+
+
+def _unknown_method(receiver: Value, name: str) -> Value:
+    if isinstance(receiver, Unknown):
+        return Unknown(f"{receiver.key}.{name}()") if receiver.key else NOTHING
+    return NOTHING
+
+
+def _transfer(
+    receiver: Value, name: str, args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame
+) -> Value:
+    if name == "copy_":
+        return transfers.copy_into(receiver, args, keywords, node, frame)
+    if name == "type":
+        return _legacy_type(receiver, args, keywords, node, frame)
+    return transfers.move(receiver, name, args, keywords, node, frame)
+
+
+def _legacy_type(receiver: Value, args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame) -> Value:
+    """`x.type(torch.cuda.FloatTensor)` moves, `x.type(torch.float16)` casts."""
+    first = args[0] if args else keywords.get("dtype", NOTHING)
+    text = first.value if isinstance(first, Const) and isinstance(first.value, str) else getattr(first, "name", "")
+    parts = text.split(".")
+    if len(parts) == 3 and parts[0] == "torch" and parts[1] in ACCELERATOR_MODULES:
+        rest = {key: value for key, value in keywords.items() if key == "non_blocking"}
+        if len(args) > 1:
+            rest["non_blocking"] = args[1]
+        return transfers.move(receiver, "type", [DeviceValue(Device(parts[1]))], rest, node, frame)
+    if isinstance(first, DType):
+        return transfers.move(
+            receiver,
+            "type",
+            [first],
+            {key: value for key, value in keywords.items() if key == "non_blocking"},
+            node,
+            frame,
+        )
+    return NOTHING
+
+
+def _query(receiver: Value, name: str, args: list[Value], key: str) -> Value:
+    if name == "is_pinned":
+        known = [array.memory for array in arrays_of(receiver) if array.device.is_cpu]
+        if known and len(known) == len(alternatives(receiver)) and Memory.UNKNOWN not in known and len(set(known)) == 1:
+            return Const(known[0] is Memory.PINNED)
+        return PinnedTest(key)
+    if name in ("untyped_storage", "storage"):
+        return mapped(
+            receiver,
+            lambda inner: inner.but(kind="tensor", layout=DENSE_UNRANKED) if isinstance(inner, Array) else NOTHING,
+        )
+    if name == "size":
+        return _size(receiver, args)
+    if name in ("numel", "nelement") and isinstance(receiver, Array):
+        count = lay.element_count(receiver.layout)
+        return Unknown(why="number") if count is None else Const(count)
+    if name in ("dim", "ndimension") and isinstance(receiver, Array) and receiver.layout.rank is not None:
+        return Const(receiver.layout.rank)
+    if name in (
+        "numel",
+        "nelement",
+        "dim",
+        "ndimension",
+        "stride",
+        "element_size",
+        "storage_offset",
+        "data_ptr",
+        "get_device",
+        "nbytes",
+    ):
+        return Unknown(
+            f"{receiver.key}.{name}" if isinstance(receiver, Unknown) and receiver.key and not args else "", "number"
+        )
+    return NOTHING
+
+
+def _size(receiver: Value, args: list[Value]) -> Value:
+    if not isinstance(receiver, Array):
+        key = getattr(receiver, "key", "")
+        return Unknown(f"{key}.shape" if key else "?.shape") if not args else Unknown(why="number")
+    sizes = receiver.layout.sizes
+    if not args:
+        return (
+            Unknown("?.shape")
+            if sizes is None
+            else Sequence(tuple(Const(size) if isinstance(size, int) else Number(size) for size in sizes))
+        )
+    axis = as_int(args[0])
+    if sizes is None or axis is None or not -len(sizes) <= axis < len(sizes):
+        return Unknown(why="number")
+    size = sizes[axis]
+    return Const(size) if isinstance(size, int) else Number(size)
+
+
+# Modules, loaders, batches
+
+
+_WRAPPERS = frozenset(
+    [
+        "Sequential",
+        "ModuleList",
+        "ModuleDict",
+        "DataParallel",
+        "DistributedDataParallel",
+        "ParameterList",
+        "ParameterDict",
+    ]
+)
+
+
+def _module(name: str, args: list[Value], keywords: dict[str, Value], node: ast.AST, frame: Frame) -> Value:
+    """`torch.nn.Linear(...)`: its parameters, taken as one, are pageable host memory unless a device says otherwise."""
+    inner, hidden = flat_arrays(args)
+    if (hidden and name in _WRAPPERS) or any(isinstance(arg, Instance) for arg in args):
+        return NOTHING
+    device = (
+        inner[0].device
+        if inner
+        else device_of(keywords["device"])
+        if "device" in keywords
+        else frame.default_device or CPU
+    )
+    memory = inner[0].memory if inner else Memory.PAGEABLE if device.is_cpu else Memory.UNKNOWN
+    trail = frame.trail(
+        node,
+        name,
+        f"`{name}` makes its parameters in pageable memory" if device.is_cpu else f"`{name}` makes its parameters",
+    )
+    return Array("module", device, memory, DENSE_UNRANKED, trail, "float32", frame.interpreter.fresh_storage())
+
+
+def _module_method(
+    receiver: Array, name: str, args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame, key: str
+) -> Value:
+    """A module moves in place; its parameters share its memory."""
+    tensor = receiver.but(kind="tensor")
+    row = METHODS.get(name)
+    if row is not None and row.effect is Effect.TRANSFER:
+        moved = mapped(
+            transfers.move(receiver, name, args, keywords, node, frame),
+            lambda value: value.but(kind="module", storage=receiver.storage) if isinstance(value, Array) else receiver,
+        )
+        for variable, value in list(frame.env.items()):
+            if isinstance(value, Array) and value.storage == receiver.storage and receiver.storage:
+                frame.env[variable] = _of_kind(moved, value.kind)
+        return moved
+    if name in ("parameters", "buffers", "children", "modules"):
+        return Sequence(None, tensor if name in ("parameters", "buffers") else receiver, Symbol(name))
+    if name in ("named_parameters", "named_buffers"):
+        return Sequence(None, Sequence((NOTHING, tensor)))
+    if name == "state_dict":
+        return Mapping((), tensor)
+    if name in ("half", "float", "double", "bfloat16", "eval", "train", "requires_grad_", "apply", "share_memory"):
+        return receiver
+    return NOTHING
+
+
+def _of_kind(value: Value, kind: str) -> Value:
+    return mapped(value, lambda inner: inner.but(kind=kind) if isinstance(inner, Array) else inner)
+
+
+def _batch_method(receiver: Array, name: str, node: ast.AST) -> Value:
+    if name in ("items",):
+        return Sequence(None, Sequence((NOTHING, receiver)))
+    if name in ("values", "get", "pop"):
+        return Sequence(None, receiver) if name == "values" else receiver
+    if name in ("keys", "__len__"):
+        return NOTHING
+    return NOTHING
+
+
+def _data_loader(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame) -> Value:
+    """A DataLoader: its batches are host tensors, pinned where `pin_memory` says so and the batch type allows it
+    (FACTS, 10).
+    """
+    collated = _collated(keywords.get("collate_fn"), node, frame)
+    ways: list[tuple[Value, tuple[Tag, ...]]] = []
+    for memory, tag in pin_ways(keywords.get("pin_memory"), node, frame):
+        pins = memory is Memory.PINNED
+        message = "`DataLoader` pins its batches" if pins else "`DataLoader` without pin_memory gives pageable batches"
+        trail = frame.trail(node, "DataLoader", message)
+        if collated is None:
+            batch = _default_batch(args[0] if args else keywords.get("dataset", NOTHING), memory, trail)
+        else:
+            batch = _through_loader(collated, memory, trail, frame)
+        ways.append((Loader(batch), () if tag is None else (tag,)))
+    return with_tags(ways)
+
+
+def _default_batch(dataset: Value, memory: Memory, trail: Trail) -> Value:
+    """A batch as torch's own collate function makes it: of a TensorDataset, one stacked tensor for each of its
+    tensors.
+    """
+    if (
+        isinstance(dataset, Sequence)
+        and dataset.items is not None
+        and dataset.items
+        and all(isinstance(item, Array) for item in dataset.items)
+    ):
+        tensors = [item for item in dataset.items if isinstance(item, Array) and item.device.is_cpu]
+        if len(tensors) == len(dataset.items):
+            return Sequence(
+                tuple(Array("tensor", CPU, memory, DENSE_UNRANKED, trail, tensor.dtype) for tensor in tensors)
+            )
+    return Array("batch", CPU, memory, DENSE_UNRANKED, trail)
+
+
+def _tensor_dataset(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame) -> Value:
+    return Sequence(tuple(args))
+
+
+def _collated(collate: Value | None, node: ast.Call, frame: Frame) -> Value | None:
+    """What the collate function returns; None for torch's own, which makes tensors of everything."""
+    if collate is None or (isinstance(collate, Const) and collate.value is None):
+        return None
+    if isinstance(collate, Function):
+        return frame.interpreter.call_function(collate, [Sequence(None, NOTHING)], {}, frame, node, "")
+    if isinstance(collate, Class):
+        return frame.interpreter.construct(collate.info, [Sequence(None, NOTHING)], {}, frame, node)
+    return NOTHING
+
+
+def _through_loader(value: Value, memory: Memory, trail: Trail, frame: Frame) -> Value:
+    """A collated value as the loader hands it on: it pins tensors in containers and objects with `pin_memory()`."""
+    if isinstance(value, Array):
+        if value.kind != "tensor" or not value.device.is_cpu or memory is Memory.PAGEABLE:
+            return value
+        return value.but(memory=memory, trail=trail)
+    if isinstance(value, Sequence):
+        if value.items is None:
+            return Sequence(None, _through_loader(value.item, memory, trail, frame))
+        return Sequence(tuple(_through_loader(item, memory, trail, frame) for item in value.items))
+    if isinstance(value, Mapping):
+        items = tuple((key, _through_loader(item, memory, trail, frame)) for key, item in value.items)
+        return Mapping(items, None if value.item is None else _through_loader(value.item, memory, trail, frame))
+    if (
+        isinstance(value, Instance)
+        and value.info is not None
+        and memory is not Memory.PAGEABLE
+        and "pin_memory" in value.info.methods
+    ):
+        method = Function(value.info.methods["pin_memory"], value.info.module, value.info, value)
+        return frame.interpreter.call_function(method, [], {}, frame, trail.node, "")
+    if isinstance(value, Unknown):
+        return Array("batch", CPU, memory, DENSE_UNRANKED, trail) if memory is Memory.PINNED else NOTHING
+    ways = alternatives(value)
+    return join([_through_loader(way.value, memory, trail, frame) for way in ways]) if len(ways) > 1 else value
+
+
+def _device(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame) -> Value:
+    return mapped(args[0] if args else keywords.get("type", NOTHING), lambda value: DeviceValue(device_of(value)))
+
+
+def _set_default_device(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame) -> Value:
+    frame.default_device = device_of(args[0]) if args else None
+    return NOTHING
+
+
+def _parameter(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame) -> Value:
+    return args[0] if args else keywords.get("data", NOTHING)
+
+
+def _foreach_copy(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame) -> Value:
+    return transfers.foreach_copy(args, keywords, node, frame)
+
+
+_SPECIAL = {
+    "torch.device": _device,
+    "torch.set_default_device": _set_default_device,
+    "torch.nn.Parameter": _parameter,
+    "torch.nn.parameter.Parameter": _parameter,
+    "torch._foreach_copy_": _foreach_copy,
+    "torch.utils.data.DataLoader": _data_loader,
+    "torch.utils.data.TensorDataset": _tensor_dataset,
+    "torch.utils.data.dataloader.DataLoader": _data_loader,
+}

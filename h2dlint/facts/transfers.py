@@ -1,0 +1,432 @@
+"""The calls that move data: who is on which side, was it asked to be asynchronous, and what comes out.
+
+Sides follow docs/design.md, "Who is on which side": whoever writes `non_blocking=True` means an accelerator, and an
+unknown source is never taken for a CPU tensor.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from h2dlint.facts.copies import Direction, Verdict
+from h2dlint.facts.domain import (
+    ACCELERATOR,
+    CPU,
+    NOTHING,
+    SOMEWHERE,
+    Array,
+    Const,
+    Device,
+    DeviceValue,
+    DType,
+    Instance,
+    Mapping,
+    Memory,
+    Named,
+    PinnedTest,
+    Sequence,
+    Tag,
+    Unknown,
+    Value,
+    alternatives,
+    arrays_of,
+)
+from h2dlint.facts.flags import Truth, truth
+from h2dlint.facts.frame import Frame, key_of
+from h2dlint.facts.layout import DENSE_UNRANKED, Form, Layout, dense
+from h2dlint.facts.operations import cast, combinations, device_of, dtype_of, is_none, with_tags
+from h2dlint.facts.outcomes import Outcome
+from h2dlint.facts.torch_api import FLAG_POSITION, TRANSFER_METHODS
+from h2dlint.facts.verdict import Ruling, download, unproven, upload
+
+NOT_A_TENSOR = Ruling(Verdict.NO_TRANSFER, Direction.UNKNOWN, why="not a tensor's method")
+"""A call that takes non_blocking and is not torch's: what it does inside is judged there."""
+
+NO_TRANSFER = Ruling(Verdict.NO_TRANSFER, Direction.UNKNOWN)
+D2D = Ruling(Verdict.NO_TRANSFER, Direction.D2D)
+H2H = Ruling(Verdict.NO_TRANSFER, Direction.H2H)
+
+
+class Site(Struct):
+    """One call that may move data, while it is judged."""
+
+    frame: Frame
+    node: ast.AST
+    name: str
+    operand: ast.AST | None
+    """What is moved, as written."""
+    named: bool
+    """Whether the call names non_blocking."""
+    tags: tuple[Tag, ...] = ()
+    asked: bool = False
+    doubtful: bool = False
+    """Asked only under a switch that is off or unknown."""
+
+    def judge(self, source: Array | None, flag: Value | None, tags: tuple[Tag, ...]) -> Site:
+        """The site for one combination of alternatives."""
+        asked, doubtful = asks(flag, source)
+        return replace(self, tags=tags, asked=asked, doubtful=doubtful)
+
+    def text(self) -> str:
+        """The operand for messages; empty when it is long."""
+        text = ast.unparse(self.operand) if self.operand is not None else ""
+        return text if len(text) <= 60 else ""
+
+
+# Was it asked?
+
+
+def asked_value(name: str, args: list[Value], keywords: dict[str, Value]) -> Value | None:
+    """The value of the non_blocking argument, or None when the call does not name it."""
+    if "non_blocking" in keywords:
+        return keywords["non_blocking"]
+    position = FLAG_POSITION.get(name)
+    if position is None:
+        return None
+    if (
+        name == "to"
+        and args
+        and (isinstance(args[0], DType) or (isinstance(args[0], Array) and args[0].kind == "tensor"))
+    ):
+        position = 1
+    return args[position] if len(args) > position else None
+
+
+def asks(flag: Value | None, source: Array | None) -> tuple[bool, bool]:
+    """Whether the copy is asked to be asynchronous, and whether only under a switch that is off or unknown."""
+    if flag is None:
+        return False, False
+    if isinstance(flag, PinnedTest):  # asked where the source is pinned: then it is
+        return not (source is not None and source.memory is Memory.PAGEABLE), False
+    found = truth(flag)
+    if found is Truth.FALSE:
+        return False, False
+    return True, found in (Truth.SOFT_FALSE, Truth.CONFIG, Truth.UNKNOWN)
+
+
+# Recording
+
+
+def record(site: Site, ruling: Ruling) -> None:
+    """Remember a ruling; a slice of unknown length gives two ways, and so does a doubtful flag."""
+    path = site.frame.module.path
+    tags = site.tags
+    if site.doubtful and ruling.verdict is Verdict.FAKE_ASYNC:
+        off = Tag("case", site.node, False, True, path, "non_blocking is False")
+        _note(site, replace(ruling, verdict=Verdict.BLOCKING, causes=()), (*tags, off))
+        tags = (*tags, Tag("case", site.node, True, False, path, "non_blocking is True"))
+    if ruling.spans is not None:
+        whole = Tag("case", site.node, False, False, path, "the slice spans its whole axis")
+        _note(site, replace(ruling, verdict=ruling.spans, causes=()), (*tags, whole))
+        tags = (*tags, Tag("case", site.node, True, True, path, "the slice is shorter than its axis"))
+    _note(site, ruling, tags)
+
+
+def _note(site: Site, ruling: Ruling, tags: tuple[Tag, ...]) -> None:
+    frame = site.frame
+    frame.interpreter.record(
+        Outcome(
+            site.node,
+            site.name,
+            ruling.verdict,
+            ruling.direction,
+            site.asked,
+            ruling.causes,
+            ruling.decisive,
+            site.operand,
+            (*frame.way, *tags, *frame.path[-3:]),
+            frame.context,
+            frame.module.path,
+            ruling.why,
+        )
+    )
+
+
+def not_a_tensor(node: ast.Call, frame: Frame) -> None:
+    """A call that names non_blocking and is the project's own."""
+    record(Site(frame, node, key_of(node.func).rpartition(".")[2], None, True, asked=True), NOT_A_TENSOR)
+
+
+def unfollowed(node: ast.Call, name: str, frame: Frame) -> None:
+    """A method that names non_blocking, of an object whose class lies out of reach."""
+    why = "what this method does cannot be followed"
+    record(Site(frame, node, name, None, True, asked=True), unproven(Direction.UNKNOWN, why))
+
+
+# `.to`, `.cuda`, `.cpu`
+
+
+def move(
+    receiver: Value, name: str, args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame
+) -> Value:
+    """`x.to(...)`, `x.cuda(...)`, `x.cpu()` and their kin on anything."""
+    flag = asked_value(name, args, keywords)
+    operand = node.func.value if isinstance(node.func, ast.Attribute) else node.args[0] if node.args else None
+    site = Site(frame, node, name, operand, flag is not None)
+    if isinstance(receiver, (Sequence, Mapping)):
+        return NOTHING
+    target, dtype, has_target = _target(name, args, keywords)
+    if not has_target:
+        return _dtype_only(receiver, dtype, keywords, site)
+    ways: list[tuple[Value, tuple[Tag, ...]]] = []
+    for (source, place, asked), tags in combinations(receiver, target, flag):
+        array = source if isinstance(source, Array) else None
+        reordered = "memory_format" in keywords
+        result = _move_one(source or NOTHING, place or NOTHING, dtype, reordered, site.judge(array, asked, tags))
+        ways.append((result, tags))
+    return with_tags(ways)
+
+
+def _target(name: str, args: list[Value], keywords: dict[str, Value]) -> tuple[Value, str | None, bool]:
+    """The device argument, the dtype argument, and whether there is a device at all."""
+    dtype = next((dtype_of(value) for value in [keywords.get("dtype"), *args] if isinstance(value, DType)), None)
+    if name in TRANSFER_METHODS:
+        return DeviceValue(Device(TRANSFER_METHODS[name])), dtype, True
+    for keyword in ("device", "other"):
+        if keyword in keywords:
+            return keywords[keyword], dtype, not is_none(keywords[keyword])
+    if not args or isinstance(args[0], DType):
+        return NOTHING, dtype, False
+    first = args[0]
+    if isinstance(first, Array):
+        return first, first.dtype, True
+    if isinstance(first, Unknown) and ("dtype" in first.key.rpartition(".")[2].lower() or first.why == "dtype"):
+        return NOTHING, None, False
+    if isinstance(first, Const) and isinstance(first.value, bool):
+        return NOTHING, dtype, False
+    return first, dtype, not is_none(first)
+
+
+def _dtype_only(receiver: Value, dtype: str | None, keywords: dict[str, Value], site: Site) -> Value:
+    if site.named:
+        record(replace(site, asked=True), NO_TRANSFER)
+    copies = "copy" in keywords and truth(keywords["copy"]) is Truth.TRUE
+    only_order = "memory_format" in keywords and dtype is None
+    ways = [(_cast_one(way.value, dtype, copies, only_order, site), way.tags) for way in alternatives(receiver)]
+    return with_tags(ways)
+
+
+def _cast_one(value: Value, dtype: str | None, copies: bool, only_order: bool, site: Site) -> Value:
+    if not isinstance(value, Array) or value.kind == "module":
+        return value if isinstance(value, (Array, Instance)) else Unknown(getattr(value, "key", ""))
+    return value if only_order else cast(value, dtype, site.node, "to", site.frame, copy=copies)
+
+
+def _move_one(source: Value, place: Value, dtype: str | None, reordered: bool, site: Site) -> Value:
+    device = device_of(place)
+    if isinstance(source, (Instance, Named)) or (isinstance(source, Const) and source.value is not None):
+        if site.named:
+            record(site, NOT_A_TENSOR)
+        return source if isinstance(source, Instance) else NOTHING
+    array = source if isinstance(source, Array) else None
+    if array is None or array.device.is_unknown:
+        return _move_unknown(source, array, device, dtype, site)
+    if array.device == device or (array.device.is_accelerator and device.is_accelerator):
+        return _stay(array, device, dtype, site)
+    if array.device.is_cpu:
+        return _send(array, device, dtype, reordered, site)
+    if device.is_cpu:
+        return _fetch(array, dtype, site)
+    if site.named:
+        record(site, unproven(Direction.UNKNOWN, "the device it goes to cannot be followed"))
+    return array.but(device=device, dtype=dtype or array.dtype, memory=Memory.UNKNOWN)
+
+
+def _stay(array: Array, device: Device, dtype: str | None, site: Site) -> Value:
+    """Already there: the same tensor, or a cast on the spot."""
+    if site.named:
+        record(site, replace(H2H if device.is_cpu else D2D, decisive=array))
+    if dtype is not None:
+        return cast(array, dtype, site.node, site.name, site.frame)
+    return array if device.kind == ACCELERATOR.kind else array.but(device=device)
+
+
+def _send(array: Array, device: Device, dtype: str | None, reordered: bool, site: Site) -> Value:
+    """Host to device. Not asked and the device unknown, nothing is said: it may be the CPU."""
+    if site.asked or device.is_accelerator:
+        record(site, upload(array, device, None, site.asked, reordered))
+    elif site.named:
+        record(site, Ruling(Verdict.NO_TRANSFER, Direction.H2D, (), array))
+    return array.but(
+        device=ACCELERATOR if site.asked and device == SOMEWHERE else device,
+        memory=Memory.UNKNOWN,
+        dtype=dtype or array.dtype,
+        storage=site.frame.interpreter.fresh_storage(),
+        from_numpy=False,
+        trail=site.frame.trail(site.node, site.name, f"`.{site.name}` brings it to the device", array.trail),
+    )
+
+
+def _fetch(array: Array, dtype: str | None, site: Site) -> Value:
+    """Device to host: torch allocates the result, pinned when asked to be asynchronous (FACTS, 9)."""
+    how = "pinned, since it was asked to be asynchronous" if site.asked else "into pageable memory"
+    host = array.but(
+        device=CPU,
+        memory=Memory.PINNED if site.asked else Memory.PAGEABLE,
+        dtype=dtype or array.dtype,
+        storage=site.frame.interpreter.fresh_storage(),
+        index_built=False,
+        layout=array.layout if array.layout.form in (Form.DENSE, Form.PERMUTED, Form.EMPTY) else _made_dense(array),
+        trail=site.frame.trail(site.node, site.name, f"`.{site.name}` fetches it from the device {how}", array.trail),
+    )
+    verdict = Verdict.ASYNC if site.asked else Verdict.BLOCKING
+    if array.layout.form is Form.EMPTY:
+        verdict = Verdict.NO_TRANSFER
+    record(site, Ruling(verdict, Direction.D2H, (), host))
+    return host
+
+
+def _made_dense(array: Array) -> Layout:
+    return DENSE_UNRANKED if array.layout.sizes is None else dense(array.layout.sizes)
+
+
+def _move_unknown(source: Value, array: Array | None, device: Device, dtype: str | None, site: Site) -> Value:
+    """A source of which it is not known where it lies. To the CPU it is fetched, or already there: never fake."""
+    if device.is_cpu:
+        return _bring_home(array, dtype, site)
+    if site.named:
+        record(site, _ruling_of_unknown(source, array, device, site))
+    if array is not None:
+        return array.but(device=device, dtype=dtype or array.dtype, memory=Memory.UNKNOWN)
+    if device.is_accelerator or device.key:
+        return Array("tensor", device, Memory.UNKNOWN, DENSE_UNRANKED, None, dtype)
+    return Unknown(getattr(source, "key", ""))
+
+
+def _ruling_of_unknown(source: Value, array: Array | None, device: Device, site: Site) -> Ruling:
+    if array is not None and device.is_unknown and device.key != "" and device.key == array.device.key:
+        return D2D
+    return unproven(Direction.UNKNOWN, _why_unknown(source, site), array) if site.asked else NO_TRANSFER
+
+
+def _bring_home(array: Array | None, dtype: str | None, site: Site) -> Value:
+    memory = Memory.PINNED if site.asked else Memory.UNKNOWN
+    base = array or Array("tensor", CPU, memory, DENSE_UNRANKED)
+    trail = site.frame.trail(site.node, site.name, f"`.{site.name}` brings it to the host", base.trail)
+    host = base.but(device=CPU, memory=memory, dtype=dtype or base.dtype, trail=trail, index_built=False)
+    if site.named:
+        record(site, Ruling(Verdict.ASYNC, Direction.D2H, (), host) if site.asked else NO_TRANSFER)
+    return host
+
+
+def _why_unknown(source: Value, site: Site) -> str:
+    if isinstance(source, Unknown) and source.why not in ("", "number", "dtype"):
+        return source.why
+    text = site.text()
+    return f"where `{text}` lies cannot be followed" if text else "where the source lies cannot be followed"
+
+
+# `copy_`
+
+
+def copy_into(destination: Value, args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame) -> Value:
+    """`destination.copy_(source)`: returns the destination."""
+    given = args[0] if args else keywords.get("src", NOTHING)
+    flag = asked_value("copy_", args, keywords)
+    site = Site(frame, node, "copy_", node.args[0] if node.args else None, flag is not None)
+    receiver = node.func.value if isinstance(node.func, ast.Attribute) else None
+    for (target, source, asked), tags in combinations(destination, given, flag):
+        one = site.judge(source if isinstance(source, Array) else None, asked, tags)
+        _copy_one(target or NOTHING, source or NOTHING, receiver, one)
+    if not _same_everywhere(given):
+        frame.written(destination)
+    return destination
+
+
+def _same_everywhere(value: Value) -> bool:
+    return isinstance(value, Array) and value.index_built
+
+
+def foreach_copy(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame) -> Value:
+    """`torch._foreach_copy_(destinations, sources)`: a `copy_` for each pair."""
+    flag = asked_value("_foreach_copy_", args, keywords)
+    lists = [value.any_item() if isinstance(value, Sequence) else NOTHING for value in args[:2]]
+    if len(lists) < 2:
+        return NOTHING
+    site = Site(frame, node, "_foreach_copy_", node.args[1] if len(node.args) > 1 else None, flag is not None)
+    for (target, source, asked), tags in combinations(lists[0], lists[1], flag):
+        one = site.judge(source if isinstance(source, Array) else None, asked, tags)
+        _copy_one(target or NOTHING, source or NOTHING, None, one)
+    return args[0]
+
+
+def _side(value: Value, node: ast.AST | None) -> Device:
+    """Where one side of a copy lies; a name that ends in `_cpu` is fair evidence for the CPU."""
+    if isinstance(value, Array):
+        return CPU if value.kind == "ndarray" else value.device
+    name = key_of(node.value if isinstance(node, ast.Subscript) else node) if node is not None else ""
+    return CPU if name.endswith(("_cpu", ".cpu")) else SOMEWHERE
+
+
+def _copy_one(target: Value, source: Value, receiver: ast.AST | None, site: Site) -> None:
+    if isinstance(target, Instance):
+        if site.named:
+            record(site, NOT_A_TENSOR)
+        return
+    ruling = _copy_ruling(target, source, receiver, site)
+    if site.named:
+        if not site.asked and ruling.verdict is Verdict.UNPROVEN:
+            ruling = Ruling(Verdict.NO_TRANSFER, ruling.direction)
+        record(replace(site, operand=receiver) if ruling.direction is Direction.D2H else site, ruling)
+    elif isinstance(source, Array) and isinstance(target, Array) and ruling.verdict is Verdict.BLOCKING:
+        record(site, ruling)
+
+
+def _copy_ruling(target: Value, source: Value, receiver: ast.AST | None, site: Site) -> Ruling:
+    here, there = _side(source, site.operand), _side(target, receiver)
+    if here.is_cpu and there.is_cpu:
+        return H2H
+    if here.is_accelerator and there.is_accelerator:
+        return D2D
+    if here.is_cpu and isinstance(source, Array) and (site.asked or there.is_accelerator):
+        return _into_device(target, source, there, site)
+    if here.is_accelerator and there.is_cpu and isinstance(target, Array):
+        return download(target, site.asked, source.layout if isinstance(source, Array) else DENSE_UNRANKED)
+    if there.is_cpu and not here.is_cpu and isinstance(target, Array):
+        ruling = download(target, True)
+        # Into pinned, dense host memory nothing waits, wherever the source lies; else the source decides.
+        if ruling.verdict is Verdict.ASYNC:
+            return ruling if site.asked else NO_TRANSFER
+        return unproven(Direction.UNKNOWN, _why_unknown(source, site), target)
+    return unproven(Direction.H2D if here.is_cpu else Direction.UNKNOWN, _why_unknown(source, site))
+
+
+def _into_device(target: Value, source: Array, there: Device, site: Site) -> Ruling:
+    layout = target.layout if isinstance(target, Array) else DENSE_UNRANKED
+    ruling = upload(source, there, layout, site.asked)
+    hangs_on_target = source.memory is not Memory.PAGEABLE and source.layout.form is Form.PERMUTED
+    if hangs_on_target and not isinstance(target, Array) and ruling.verdict is Verdict.FAKE_ASYNC:
+        return unproven(Direction.H2D, "the layout of the destination cannot be followed", source)
+    return ruling
+
+
+# Transfers that nobody asked to be asynchronous
+
+
+def waits(frame: Frame, node: ast.AST, name: str, direction: Direction, decisive: Array | None) -> None:
+    """Record a transfer that makes the host wait (FACTS, "Transfers that wait without being asked")."""
+    record(Site(frame, node, name, None, False), Ruling(Verdict.BLOCKING, direction, (), decisive))
+
+
+def read_on_host(receiver: Value, name: str, node: ast.Call, frame: Frame) -> Value:
+    """`.item()`, `.tolist()`: a wait when the tensor is on a device."""
+    for way in alternatives(receiver):
+        if isinstance(way.value, Array) and way.value.device.is_accelerator:
+            operand = node.func.value if isinstance(node.func, ast.Attribute) else None
+            record(
+                Site(frame, node, name, operand, False, way.tags),
+                Ruling(Verdict.BLOCKING, Direction.D2H, (), way.value),
+            )
+    number = Unknown(why="number")
+    return Sequence(None, number) if name == "tolist" else number
+
+
+def made_on_device(name: str, data: Value, device: Device, node: ast.AST, frame: Frame) -> None:
+    """`torch.tensor(data, device="cuda")`, `as_tensor`, `new_tensor`: host data sent with a wait."""
+    arrays = list(arrays_of(data))
+    if not device.is_accelerator or (arrays and all(array.device.is_accelerator for array in arrays)):
+        return
+    waits(frame, node, name, Direction.H2D, next((array for array in arrays if array.device.is_cpu), None))

@@ -1,0 +1,107 @@
+"""What one copy does, given both of its sides: FACTS, "Which copies are really asynchronous", as one function a
+direction.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from h2dlint.facts.copies import Cause, Direction, Verdict
+from h2dlint.facts.domain import META_KIND, Array, Device, Memory
+from h2dlint.facts.layout import DENSE_UNRANKED, Form, Layout, broadcast_needed
+
+UNSOURCED_BACKENDS = frozenset({"hpu", "mps", "ipu", "sdaa", "mlu", "xla", "rbln", "vulkan"})
+"""Accelerators of which nobody measured whether pageable copies are staged: nothing is said about them."""
+
+
+class Ruling(Struct, frozen=True):
+    """A verdict with its reasons. `spans`: for a slice of unknown length, the verdict when it spans its whole axis."""
+
+    verdict: Verdict
+    direction: Direction
+    causes: tuple[Cause, ...] = ()
+    decisive: Array | None = None
+    why: str = ""
+    spans: Verdict | None = None
+
+
+def unproven(direction: Direction, why: str, decisive: Array | None = None) -> Ruling:
+    """A copy that cannot be judged, with the reason."""
+    return Ruling(Verdict.UNPROVEN, direction, (), decisive, why)
+
+
+def upload(
+    source: Array, device: Device, destination: Layout | None, asked: bool, dense_wanted: bool = False
+) -> Ruling:
+    """A copy from the host to `device`. `destination`: the layout of what is written into; None when a new tensor is
+    made.
+    """
+    if source.layout.form is Form.EMPTY:
+        return Ruling(Verdict.NO_TRANSFER, Direction.H2D, (), source)
+    if device.kind == META_KIND:
+        return Ruling(Verdict.NO_TRANSFER, Direction.H2D, (), source)
+    if not asked:
+        return Ruling(Verdict.BLOCKING, Direction.H2D, (), source)
+    if device.kind in UNSOURCED_BACKENDS:
+        return unproven(Direction.H2D, f"whether `{device.kind}` stages pageable memory is not known", source)
+    if source.memory is Memory.PAGEABLE:
+        return Ruling(Verdict.FAKE_ASYNC, Direction.H2D, (Cause.PAGEABLE,), source)
+    return _from_pinned_or_unknown(source, destination, dense_wanted)
+
+
+def _from_pinned_or_unknown(source: Array, destination: Layout | None, dense_wanted: bool) -> Ruling:
+    form = source.layout.form
+    gapped = Ruling(Verdict.FAKE_ASYNC, Direction.H2D, (Cause.GAPPED,), source)
+    if form is Form.GAPPED:
+        return gapped
+    if form is Form.PERMUTED and (
+        dense_wanted or (destination is not None and not _same_order(source.layout, destination))
+    ):
+        return gapped
+    if destination is not None and broadcast_needed(source.layout, destination):
+        return Ruling(Verdict.FAKE_ASYNC, Direction.H2D, (Cause.BROADCAST,), source)
+    if source.memory is Memory.UNKNOWN:
+        return unproven(Direction.H2D, "whether the source is pinned cannot be followed", source)
+    if form is Form.MAYBE_GAPPED:
+        return Ruling(Verdict.FAKE_ASYNC, Direction.H2D, (Cause.GAPPED,), source, spans=Verdict.ASYNC)
+    if form is Form.UNKNOWN:
+        return unproven(Direction.H2D, "whether the source is dense cannot be followed", source)
+    return Ruling(Verdict.ASYNC, Direction.H2D, (), source)
+
+
+def _same_order(source: Layout, destination: Layout) -> bool:
+    """Whether both views run through their memory in the same order of axes."""
+    if source.axes is None or destination.axes is None:
+        return source.axes is None and destination.axes is None and destination.loose is Form.PERMUTED
+    return len(source.axes) == len(destination.axes) and _order(source) == _order(destination)
+
+
+def _order(layout: Layout) -> list[int]:
+    axes = layout.axes or ()
+    sized = [(position, axis.stride) for position, axis in enumerate(axes) if axis.size != 1]
+    return [
+        position
+        for position, stride in sorted(
+            sized, key=lambda pair: -1 if pair[1] is None else len(pair[1].symbols) * 2**40 + pair[1].factor
+        )
+    ]
+
+
+def download(destination: Array, asked: bool, source: Layout = DENSE_UNRANKED) -> Ruling:
+    """A `host.copy_(device_tensor)`: into pageable or gapped memory it waits, whatever its size (FACTS, 9)."""
+    form = destination.layout.form
+    if form is Form.EMPTY:
+        return Ruling(Verdict.NO_TRANSFER, Direction.D2H, (), destination)
+    if not asked:
+        return Ruling(Verdict.BLOCKING, Direction.D2H, (), destination)
+    if destination.memory is Memory.PAGEABLE:
+        return Ruling(Verdict.FAKE_ASYNC, Direction.D2H, (Cause.PAGEABLE,), destination)
+    if form is Form.GAPPED or (form is Form.PERMUTED and not _same_order(source, destination.layout)):
+        return Ruling(Verdict.FAKE_ASYNC, Direction.D2H, (Cause.GAPPED,), destination)
+    if destination.memory is Memory.UNKNOWN:
+        return unproven(Direction.D2H, "whether the destination is pinned cannot be followed", destination)
+    if form is Form.MAYBE_GAPPED:
+        return Ruling(Verdict.FAKE_ASYNC, Direction.D2H, (Cause.GAPPED,), destination, spans=Verdict.ASYNC)
+    if form is Form.UNKNOWN:
+        return unproven(Direction.D2H, "whether the destination is dense cannot be followed", destination)
+    return Ruling(Verdict.ASYNC, Direction.D2H, (), destination)

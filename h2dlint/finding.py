@@ -1,0 +1,96 @@
+"""What a rule reports and what a fix is made of. Every output format and every fixer speaks these types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+from msgspec import Struct
+
+from h2dlint.facts.copies import Copy, Place, Span, Verdict
+
+DOCS_URL = "https://h2dlint.readthedocs.io/rules"
+
+
+class Severity(str, Enum):
+    """Errors and warnings fail a run, notes do not."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+class Applicability(str, Enum):
+    """Safe: same values, and never raises where the original did not. Everything else is unsafe."""
+
+    SAFE = "safe"
+    UNSAFE = "unsafe"
+
+
+class Edit(Struct, frozen=True):
+    """Replace the characters [start, end) of the file's text."""
+
+    start: int
+    end: int
+    replacement: str
+
+
+class Fix(Struct, frozen=True):
+    """A rewrite of one file, bound to the text it was computed from by that text's hash."""
+
+    title: str
+    applicability: Applicability
+    edits: tuple[Edit, ...]
+    content_hash: str
+
+
+class Finding(Struct, frozen=True):
+    """One report: where, what happens, why here, what to write instead."""
+
+    code: str
+    name: str
+    severity: Severity
+    path: str
+    span: Span
+    message: str
+    help: str
+    verdict: Verdict | None
+    trace: tuple[Place, ...] = ()
+    fix: Fix | None = None
+
+
+class Meta(Struct, frozen=True):
+    """What a rule is called and what a file must contain to be worth parsing for it."""
+
+    code: str
+    name: str
+    severity: Severity
+    since: str
+    needles: tuple[bytes, ...] = ()
+    """A file without any of these byte strings has nothing for this rule."""
+    default: bool = True
+    """Whether the rule runs without being selected."""
+    nodes: tuple[str, ...] = ("Call",)
+    """The libcst node types that the rule looks at, by class name."""
+
+    def finding(
+        self,
+        copy: Copy,
+        message: str,
+        *,
+        help: str,
+        severity: Severity | None = None,
+        trace: Iterable[Place] | None = None,
+    ) -> Finding:
+        """A finding of this rule at `copy`, with the copy's own chain unless another is given."""
+        return Finding(
+            code=self.code,
+            name=self.name,
+            severity=severity or self.severity,
+            path=copy.path,
+            span=copy.span,
+            message=message,
+            help=help,
+            verdict=copy.verdict,
+            trace=copy.trace if trace is None else tuple(trace),
+        )
