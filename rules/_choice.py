@@ -1,0 +1,30 @@
+"""Which rule speaks for a copy that asked to be asynchronous and is not: one code a copy, decided in one place."""
+
+from __future__ import annotations
+
+from h2dlint.facts.copies import Cause, Copy, Direction, Verdict
+
+
+def code_of(copy: Copy) -> str | None:
+    """The code of the rule that reports `copy`; None where there is nothing to say."""
+    if copy.verdict is Verdict.FAKE_ASYNC:
+        return "HTD107" if copy.direction is Direction.D2H else _upload_code(copy)
+    if copy.verdict is Verdict.CONDITIONAL:
+        return _slice_code(copy) if copy.causes == (Cause.GAPPED,) else "HTD106"
+    return "HTD190" if copy.verdict is Verdict.UNPROVEN and copy.asked else None
+
+
+def _slice_code(copy: Copy) -> str:
+    """Gaps are the only doubt: the rule about them speaks, as a warning."""
+    return "HTD107" if copy.direction is Direction.D2H else "HTD103"
+
+
+def _upload_code(copy: Copy) -> str:
+    """What is worth saying most: no copy at all, then the causes that pinning alone does not cure."""
+    if copy.index_built and Cause.PAGEABLE in copy.causes:  # pinned memory is a buffer, whatever it starts with
+        return "HTD201"
+    if Cause.GAPPED in copy.causes:
+        return "HTD103"
+    if Cause.BROADCAST in copy.causes:
+        return "HTD104"
+    return "HTD102" if copy.from_numpy else "HTD101"
