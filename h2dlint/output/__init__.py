@@ -1,0 +1,79 @@
+"""How a run is shown: one file for each format. Nothing here decides what is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from h2dlint.facts.copies import Copy
+    from h2dlint.finding import Finding
+    from h2dlint.report import Report
+    from h2dlint.rules import Rule
+
+FORMATS = ("full", "concise", "json")
+RULE_FORMATS = ("text", "json")
+
+
+def write_findings(report: Report, format: str, stream: TextIO, color: bool, show_unproven: bool) -> None:
+    """Writes a run of `check` to `stream` in one of FORMATS; `color` concerns the human formats.
+
+    `show_unproven` lists the notes about unproven copies as well. Raises ValueError for another format.
+    """
+    from h2dlint.output.terminal import emit, width_of
+
+    if format == "full":
+        from h2dlint.output import full
+
+        text = full.render(report, show_unproven, color, width_of(stream))
+    elif format == "concise":
+        from h2dlint.output import concise
+
+        text = concise.render(report, show_unproven, color)
+    elif format == "json":
+        from h2dlint.output import json
+
+        text = json.render(report, show_unproven)
+    else:
+        raise _unknown_format(format, FORMATS)
+    emit(stream, text)
+
+
+def write_copies(copies: Sequence[Copy], format: str, stream: TextIO, color: bool) -> None:
+    """Writes an inventory to `stream` in one of FORMATS. Raises ValueError for another format."""
+    from h2dlint.output.terminal import emit, width_of
+
+    if format == "full":
+        from h2dlint.output import inventory
+
+        text = inventory.render(copies, color, width_of(stream))
+    elif format == "concise":
+        from h2dlint.output import concise
+
+        text = concise.render_copies(copies)
+    elif format == "json":
+        from h2dlint.output import json
+
+        text = json.render_copies(copies)
+    else:
+        raise _unknown_format(format, FORMATS)
+    emit(stream, text)
+
+
+def render_rule(rule: Rule, format: str) -> str:
+    """A rule's page in one of RULE_FORMATS: Markdown text, or one JSON object. Raises ValueError for another format."""
+    from h2dlint.output import json, pages
+
+    if format not in RULE_FORMATS:
+        raise _unknown_format(format, RULE_FORMATS)
+    return pages.render(rule) if format == "text" else json.render_rule(rule)
+
+
+def listed(report: Report, show_unproven: bool) -> list[Finding]:
+    """The findings that a format lists, by path and position."""
+    shown = [*report.findings, *(report.unproven if show_unproven else ())]
+    return sorted(shown, key=lambda finding: (finding.path, finding.span.line, finding.span.column, finding.code))
+
+
+def _unknown_format(format: str, known: Sequence[str]) -> ValueError:
+    return ValueError(f"unknown output format {format!r}: expected one of {', '.join(known)}")
