@@ -1,0 +1,45 @@
+"""The entry point: answers at once where there is nothing to do, and loads the command line proper where there is."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+EXIT_ERROR = 2
+EXIT_INTERRUPTED = 130
+EXIT_PIPE_CLOSED = 141
+
+
+def main() -> None:
+    """Runs the command line and ends the process: 0 nothing to report, 1 findings, 2 usage or internal error."""
+    sys.exit(exit_code(sys.argv[1:]))
+
+
+def exit_code(arguments: list[str]) -> int:
+    """Runs the command line; the status to end with. A closed pipe and Ctrl-C end quietly."""
+    try:
+        _survive_any_file_name()
+        from h2dlint.shortcut import try_shortcut
+
+        code = try_shortcut(arguments)
+        if code is None:
+            from h2dlint.commands import invoke
+
+            code = invoke(arguments)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # Whoever was reading has seen enough. What is still buffered goes nowhere, so that closing does not fail too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_PIPE_CLOSED
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+
+
+def _survive_any_file_name() -> None:
+    """Characters that the terminal's encoding lacks are written as escapes instead of failing."""
+    import io
+
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

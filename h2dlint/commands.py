@@ -1,0 +1,238 @@
+"""The commands and their options; what they do is elsewhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO, TypeVar
+
+import click
+
+from h2dlint import __version__
+from h2dlint.checking import Options, check_paths, inventory_of
+from h2dlint.cli import EXIT_ERROR
+from h2dlint.config import ConfigError, Configs, Selection, check_codes, nearest
+from h2dlint.discovery import Missing
+from h2dlint.progress import progress
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+_COMPLETION = "_H2DLINT_COMPLETE"
+FORMATS = ("full", "concise", "json")
+
+
+def invoke(arguments: list[str]) -> int:
+    """Runs a command and answers its exit status; usage errors are told on stderr.
+
+    Raises:
+        KeyboardInterrupt, BrokenPipeError: for the caller to end quietly.
+    """
+    if _COMPLETION in os.environ:
+        group.main(arguments, prog_name="h2dlint", complete_var=_COMPLETION)  # ends the process
+    try:
+        # Not `main`: that has its own answers to Ctrl-C and to a closed pipe.
+        with group.make_context("h2dlint", list(arguments)) as context:
+            result = group.invoke(context)
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
+    except click.ClickException as error:
+        error.show()
+        return EXIT_ERROR
+    except (ConfigError, Missing) as error:
+        click.echo(f"h2dlint: {error}", err=True)
+        return EXIT_ERROR
+    return result if isinstance(result, int) else 0
+
+
+@click.group(context_settings=_HELP)
+@click.version_option(__version__, message="h2dlint %(version)s")
+def group() -> None:
+    """Finds host/device tensor copies that ask to be asynchronous and are not."""
+
+
+def _codes(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """The codes, or beginnings of codes, in comma separated lists."""
+    codes = tuple(code.strip().upper() for value in values for code in value.split(",") if code.strip())
+    try:
+        check_codes(codes)
+    except ConfigError as error:
+        raise click.BadParameter(str(error), context, option) from error
+    return codes
+
+
+def _common(command: _Command) -> _Command:
+    """The options that `check` and `copies` share."""
+    for decorate in reversed(
+        (
+            click.argument("paths", nargs=-1, type=click.Path()),
+            click.option(
+                "--output-format",
+                type=click.Choice(FORMATS),
+                help="How to write the result.  [default: full on a terminal, else concise]",
+            ),
+            click.option("--output-file", type=click.Path(dir_okay=False), help="Write the result to a file."),
+            click.option("--exclude", multiple=True, metavar="GLOB", help="Leave these out too; may be repeated."),
+            click.option("--isolated", is_flag=True, help="Read no settings file."),
+            click.option(
+                "-j",
+                "--jobs",
+                type=click.IntRange(min=1),
+                default=lambda: os.cpu_count() or 1,
+                metavar="N",
+                help="Processes to use.  [default: one a core]",
+            ),
+            click.option(
+                "--color",
+                type=click.Choice(("auto", "always", "never")),
+                default="auto",
+                help="Use colors; auto honours NO_COLOR and FORCE_COLOR.",
+            ),
+            click.option("-v", "--verbose", is_flag=True, help="Tell on stderr what is being done."),
+            click.option("-q", "--quiet", is_flag=True, help="Say nothing when there is nothing to report."),
+        )
+    ):
+        command = decorate(command)
+    return command
+
+
+@group.command()
+@_common
+@click.option(
+    "--select", multiple=True, callback=_codes, metavar="CODES", help="Run these rules only, whatever the settings say."
+)
+@click.option("--extend-select", multiple=True, callback=_codes, metavar="CODES", help="Run these rules too.")
+@click.option("--ignore", multiple=True, callback=_codes, metavar="CODES", help="Do not run these rules.")
+@click.option("--strict", is_flag=True, help="A copy that cannot be proven is an error (HTD190).")
+@click.option("--show-unproven", is_flag=True, help="List the copies that cannot be proven.")
+@click.option("--no-cache", is_flag=True, help="Use no stored results.")
+@click.option("--exit-zero", is_flag=True, help="End with status 0 even if something is found.")
+def check(
+    paths: tuple[str, ...],
+    output_format: str | None,
+    output_file: str | None,
+    exclude: tuple[str, ...],
+    isolated: bool,
+    jobs: int,
+    color: str,
+    verbose: bool,
+    quiet: bool,
+    select: tuple[str, ...],
+    extend_select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    strict: bool,
+    show_unproven: bool,
+    no_cache: bool,
+    exit_zero: bool,
+) -> int:
+    """Report copies that only look asynchronous.
+
+    PATHS are files and folders; the working directory if none is given. The exit status is 0 if there is nothing to
+    report, 1 if there are errors or warnings, 2 if h2dlint was used wrongly or failed.
+    """
+    configs = Configs(isolated)
+    options = Options(
+        exclude=exclude,
+        selection=Selection(select, extend_select, ignore),
+        strict=strict,
+        show_unproven=show_unproven,
+        processes=jobs,
+        verbose=verbose,
+    )
+    with progress("checking", enabled=not quiet) as done:
+        report = check_paths(paths or (os.curdir,), configs, options, done)
+    failed = any(finding.severity.value != "note" for finding in report.findings)
+    with _output(output_file, color) as (stream, colored):
+        if report.findings or not quiet:
+            from h2dlint.output import write_findings
+
+            write_findings(report, _format(output_format, configs, stream), stream, colored, show_unproven)
+    return 1 if failed and not exit_zero else 0
+
+
+@group.command()
+@_common
+@click.option("--no-cache", is_flag=True, help="Use no stored results.")
+def copies(
+    paths: tuple[str, ...],
+    output_format: str | None,
+    output_file: str | None,
+    exclude: tuple[str, ...],
+    isolated: bool,
+    jobs: int,
+    color: str,
+    verbose: bool,
+    quiet: bool,
+    no_cache: bool,
+) -> int:
+    """List every copy between host and device, with its verdict.
+
+    PATHS are files and folders; the working directory if none is given.
+    """
+    configs = Configs(isolated)
+    options = Options(exclude=exclude, processes=jobs, verbose=verbose)
+    with progress("listing", enabled=not quiet) as done:
+        found, problems = inventory_of(paths or (os.curdir,), configs, options, done)
+    for problem in problems:
+        click.echo(f"{problem.path}:{problem.span.line}: {problem.message}", err=True)
+    with _output(output_file, color) as (stream, colored):
+        from h2dlint.output import write_copies
+
+        write_copies(found, _format(output_format, configs, stream), stream, colored)
+    return 0
+
+
+@group.command()
+@click.argument("code", required=False)
+@click.option("--all", "every", is_flag=True, help="Show every rule.")
+@click.option("--output-format", type=click.Choice(("text", "json")), default="text", show_default=True)
+def rule(code: str | None, every: bool, output_format: str) -> int:
+    """Explain a rule."""
+    from h2dlint.output import render_rule
+    from h2dlint.rules import all_rules
+
+    if every == (code is not None):
+        raise click.UsageError("name one rule, or all of them with --all")
+    rules = [one for one in all_rules() if every or code in (one.meta.code, one.meta.code.lower(), one.meta.name)]
+    if not rules:
+        raise click.UsageError(f"no rule `{code}`{nearest(str(code), [one.meta.code for one in all_rules()])}")
+    pages = [render_rule(one, output_format).strip("\n") for one in rules]
+    if output_format == "json" and every:
+        click.echo("[" + ",\n".join(pages) + "]")
+    else:
+        click.echo("\n\n".join(pages))
+    return 0
+
+
+# --- where the output goes ----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _output(file: str | None, color: str) -> Iterator[tuple[TextIO, bool]]:
+    """The stream that takes the result, and whether it takes colors."""
+    if file is None:
+        yield sys.stdout, wants_color(color, sys.stdout)
+        sys.stdout.flush()
+        return
+    try:
+        stream = open(file, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115  (closed below)
+    except OSError as error:
+        raise click.FileError(file, error.strerror or str(error)) from error
+    with stream:
+        yield stream, color == "always"
+
+
+def wants_color(choice: str, stream: TextIO) -> bool:
+    """Whether to write colors to `stream`, by option, then NO_COLOR and FORCE_COLOR, then by what the stream is."""
+    if choice != "auto":
+        return choice == "always"
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _format(option: str | None, configs: Configs, stream: TextIO) -> str:
+    return option or configs.for_folder(os.curdir).output_format or ("full" if stream.isatty() else "concise")

@@ -1,0 +1,352 @@
+"""Which files a run looks at: arguments, excludes, .gitignore, and a look at the bytes of each file.
+
+No record types here: a run over a folder with nothing to do gets no further than this module.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from pathspec import GitIgnoreSpec
+
+DEFAULT_EXCLUDES = (
+    ".bzr",
+    ".direnv",
+    ".eggs",
+    ".git",
+    ".h2dlint_cache",
+    ".hg",
+    ".ipynb_checkpoints",
+    ".mypy_cache",
+    ".nox",
+    ".pytest_cache",
+    ".pytype",
+    ".ruff_cache",
+    ".svn",
+    ".tox",
+    ".venv",
+    "__pycache__",
+    "__pypackages__",
+    "_build",
+    "build",
+    "dist",
+    "node_modules",
+    "site-packages",
+    "venv",
+)
+"""Names of folders that hold no code of the project's own."""
+
+NON_BLOCKING = b"non_blocking"
+
+NEEDLES = (NON_BLOCKING,)
+"""What the rules of the default set look for in a file; a test holds it against their metadata."""
+
+TORCH = (b"torch", NON_BLOCKING)
+"""What a file must mention to move a tensor at all."""
+
+
+class Missing(Exception):
+    """A path argument that does not exist, or cannot be listed."""
+
+
+# --- names and patterns -------------------------------------------------------------------------------------------
+
+
+def glob_to_regex(pattern: str) -> str:
+    """The regular expression of a glob over a relative path: `*` and `?` stay in one folder, `**` does not."""
+    out = ""
+    at = 0
+    while at < len(pattern):
+        if pattern.startswith("**/", at):
+            out, at = out + "(?:.*/)?", at + 3
+        elif pattern.startswith("**", at):
+            out, at = out + ".*", at + 2
+        else:
+            out += {"*": "[^/]*", "?": "[^/]"}.get(pattern[at], re.escape(pattern[at]))
+            at += 1
+    return out
+
+
+class Patterns:
+    """Globs that were written in one folder: without a slash they match a name at any depth, with one a path."""
+
+    def __init__(self, patterns: Iterable[str], folder: str) -> None:
+        self._folder = folder
+        self._names: set[str] = set()
+        globs: list[str] = []
+        for pattern in patterns:
+            pattern = pattern.replace(os.sep, "/").removeprefix("./").rstrip("/")
+            if "/" in pattern:
+                globs.append(glob_to_regex(pattern.lstrip("/")))
+            elif any(char in pattern for char in "*?"):
+                globs.append("(?:.*/)?" + glob_to_regex(pattern))
+            else:
+                self._names.add(pattern)
+        self._regex = re.compile("|".join(globs), re.DOTALL) if globs else None
+
+    def match(self, folder: str, name: str) -> bool:
+        """Whether one of the globs names the entry `name` of `folder`."""
+        if name in self._names:
+            return True
+        if self._regex is None:
+            return False
+        path = os.path.relpath(os.path.join(folder, name), self._folder).replace(os.sep, "/")
+        return self._regex.fullmatch(path) is not None
+
+
+def display_path(path: str) -> str:
+    """`path` as users see it: relative to the working directory, forward slashes, undecodable bytes as escapes."""
+    if os.path.isabs(path):
+        with suppress(ValueError):  # another drive
+            path = os.path.relpath(path)
+    path = os.path.normpath(path).replace(os.sep, "/")
+    return path if path.isascii() else os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+# --- .gitignore ---------------------------------------------------------------------------------------------------
+
+
+class GitIgnore:
+    """One .gitignore file."""
+
+    def __init__(self, folder: str, lines: Sequence[str]) -> None:
+        from pathspec import GitIgnoreSpec
+
+        self.folder = folder
+        self._spec = GitIgnoreSpec.from_lines(lines)
+        self._any = _any_pattern(self._spec)
+
+    def says(self, path: str, is_folder: bool) -> bool | None:
+        """Whether the absolute `path`, which lies under this file's folder, is ignored; None: nothing is said."""
+        relative = path[len(self.folder) :].lstrip(os.sep).replace(os.sep, "/") + ("/" if is_folder else "")
+        if self._any is not None and not self._any.search(relative):
+            return None
+        return self._spec.check_file(relative).include
+
+
+def _any_pattern(spec: GitIgnoreSpec) -> re.Pattern[str] | None:
+    # Most paths match no pattern: one expression says so at once, where asking the patterns in turn takes a
+    # quarter of a millisecond a path.
+    sources = (getattr(getattr(pattern, "regex", None), "pattern", None) for pattern in spec.patterns)
+    try:
+        return re.compile("|".join(f"(?:{re.sub('[(][?]P<[^>]+>', '(?:', text)})" for text in sources if text))
+    except (re.error, TypeError):
+        return None
+
+
+class Ignores:
+    """The .gitignore files that hold for one folder, the nearest last."""
+
+    def __init__(self, files: tuple[GitIgnore, ...] = ()) -> None:
+        self._files = files
+
+    def inside(self, folder: str, names: Iterable[str]) -> Ignores:
+        """What holds in `folder`, given the names in it: its own .gitignore counts, and a repository starts afresh."""
+        files = () if ".git" in names else self._files
+        if ".gitignore" in names:
+            files = (*files, *_read_gitignore(folder))
+        return self if files is self._files else Ignores(files)
+
+    def ignored(self, path: str, is_folder: bool) -> bool:
+        """Whether the nearest .gitignore that says something about the absolute `path` says to leave it out."""
+        for file in reversed(self._files):
+            ignored = file.says(path, is_folder)
+            if ignored is not None:
+                return ignored
+        return False
+
+
+def _read_gitignore(folder: str) -> list[GitIgnore]:
+    try:
+        with open(os.path.join(folder, ".gitignore"), encoding="utf-8", errors="surrogateescape") as file:
+            return [GitIgnore(folder, file.read().splitlines())]
+    except OSError:
+        return []
+
+
+def ignores_above(folder: str) -> Ignores:
+    """The .gitignore files from the top of the repository that holds `folder` down to it, without its own.
+
+    A folder outside any repository inherits none.
+    """
+    above: list[str] = []
+    current = folder = os.path.abspath(folder)
+    while not os.path.exists(os.path.join(current, ".git")):
+        parent = os.path.dirname(current)
+        if parent == current:
+            return Ignores()
+        above.append(parent)
+        current = parent
+    ignores = Ignores()
+    for parent in reversed(above):
+        if os.path.exists(os.path.join(parent, ".gitignore")):
+            ignores = ignores.inside(parent, (".gitignore",))
+    return ignores
+
+
+# --- the walk -----------------------------------------------------------------------------------------------------
+
+
+def python_files(paths: Sequence[str], excluded: Callable[[str, str], bool] | None = None) -> Iterator[str]:
+    """Every Python file under `paths`, each once, in sorted order within each argument.
+
+    A file named as an argument is taken whatever its name is. `excluded(folder, name)` decides about everything found
+    by walking; the default leaves out `DEFAULT_EXCLUDES`.
+
+    Raises:
+        Missing: an argument does not exist.
+    """
+    excluded = excluded or _excluded_by_default
+    for path in paths:
+        if not os.path.exists(path):
+            raise Missing(f"{display_path(path)}: no such file or folder")
+    seen: set[str] = set()
+    for path in paths:
+        for file in _walk(path, excluded) if os.path.isdir(path) else (path,):
+            key = os.path.abspath(file)
+            if key not in seen:
+                seen.add(key)
+                yield file
+
+
+def _excluded_by_default(folder: str, name: str) -> bool:
+    return name in DEFAULT_EXCLUDES
+
+
+def _walk(root: str, excluded: Callable[[str, str], bool]) -> Iterator[str]:
+    # Folders are entered once each, by what they are on disk, so that links cannot make the walk go round.
+    entered: set[tuple[int, int]] = set()
+    absolute = os.path.abspath(root)
+    waiting = [(root, ignores_above(root))]
+    while waiting:
+        folder, ignores = waiting.pop()
+        try:
+            status = os.stat(folder)
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError:
+            continue  # not ours to read, or gone since
+        if (status.st_dev, status.st_ino) in entered and status.st_ino:
+            continue
+        entered.add((status.st_dev, status.st_ino))
+        here = os.path.join(absolute, os.path.relpath(folder, root)) if folder != root else absolute
+        ignores = ignores.inside(here, {entry.name for entry in entries})
+        folders: list[str] = []
+        for entry in entries:
+            path = entry.name if folder == os.curdir else entry.path
+            is_folder = _is_folder(entry)
+            if not is_folder and not entry.name.endswith(".py"):
+                continue
+            if excluded(folder, entry.name) or ignores.ignored(os.path.join(here, entry.name), is_folder):
+                continue
+            if is_folder:
+                folders.append(path)
+            elif _is_file(entry):
+                yield path
+        waiting += [(path, ignores) for path in reversed(folders)]
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
+
+
+# --- the look at the bytes ----------------------------------------------------------------------------------------
+
+_TRANSFER = re.compile(rb"\.\s*(copy_|cuda|to|xpu|npu|hpu|mtia|type)\s*\(")
+_TOKEN = re.compile(
+    rb"[][(){},]"
+    rb"|#[^\n]*"
+    rb"|\"(?:[^\"\\\n]|\\.)*\"?"
+    rb"|'(?:[^'\\\n]|\\.)*'?"
+    rb"|(?<![=!<>:])=(?!=)",
+    re.DOTALL,
+)
+_ONE_PLAIN_ARGUMENT = re.compile(rb"[^][(){},#\"']{0,100}[)]")
+_DTYPE = re.compile(rb"\W*(?:[\w.]*dtype\w*|torch\.\w+|None|[\w.]*(?:half|float|double|bool|u?int)\w*)\W*")
+_MOST_BYTES = 4096
+_MOST_LOOKS = 4
+
+
+def has_positional_flag(data: bytes) -> bool:
+    """Whether a transfer in `data` seems to pass non_blocking without its name: `.cuda(None, True)`, `.copy_(x, True)`.
+
+    May say yes where there is none, which costs a parse. Linear in the size of `data`: a call stretched or nested
+    beyond all reason counts as a yes.
+    """
+    left = _MOST_LOOKS * len(data)
+    for call in _TRANSFER.finditer(data):
+        if _ONE_PLAIN_ARGUMENT.match(data, call.end()):
+            continue
+        arguments, end = _positional_arguments(data, call.end())
+        left -= end - call.end()
+        if arguments is None or left < 0 or _names_flag(call.group(1), arguments):
+            return True
+    return False
+
+
+def _names_flag(method: bytes, arguments: list[bytes]) -> bool:
+    if method != b"to":
+        return len(arguments) >= 2
+    return len(arguments) >= 3 or (len(arguments) == 2 and not _DTYPE.fullmatch(arguments[1]))
+
+
+def _positional_arguments(data: bytes, start: int) -> tuple[list[bytes] | None, int]:
+    """The text of the arguments without a name of the call that opens before `start`, and where they end.
+
+    None for a call too long to follow.
+    """
+    depth = 0
+    begin = start
+    positional = True
+    found: list[bytes] = []
+    for token in _TOKEN.finditer(data, start):
+        text = token.group()
+        if token.start() > start + _MOST_BYTES:
+            return None, token.start()
+        if text in (b"(", b"[", b"{"):
+            depth += 1
+        elif text in (b")", b"]", b"}") and depth:
+            depth -= 1
+        elif depth:
+            continue
+        elif text == b"=":
+            positional = False
+        elif text in (b",", b")"):
+            argument = data[begin : token.start()].strip()
+            if positional and argument and not argument.startswith(b"*"):
+                found.append(argument)
+            begin, positional = token.end(), True
+            if text == b")":
+                return found, token.end()
+    return found, len(data)
+
+
+def has_needle(data: bytes, needles: Sequence[bytes]) -> bool:
+    """Whether a file with these bytes can hold anything for rules with these needles.
+
+    Who looks for the name of the flag also wants the calls that pass it without its name.
+    """
+    if any(needle in data for needle in needles):
+        return True
+    return NON_BLOCKING in needles and has_positional_flag(data)
+
+
+def read_bytes(path: str) -> bytes:
+    """The bytes of a file. Raises OSError as `open` does."""
+    with open(path, "rb", buffering=0) as file:
+        return file.read()
