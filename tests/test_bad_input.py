@@ -1,0 +1,135 @@
+"""Whatever a file holds, the run goes on: that file is reported, the others are checked, without a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from conftest import Cli, WriteFiles
+
+from h2dlint import run as running
+from h2dlint.config import Config, Selection
+from h2dlint.engine import Job, Outcome, look_at
+
+CALL = b"x.to('cuda', non_blocking=True)\n"
+FINE = "import torch\n\nx = torch.rand(99999).to('cuda', non_blocking=True)\n"
+
+BAD: dict[str, tuple[bytes, int]] = {
+    "a syntax error": (CALL + b"def f(:\n", 2),
+    "Python 2": (CALL + b"print 'hello'\n", 2),
+    "a null byte": (CALL + b"\n\0\n", 3),
+    "not UTF-8": (CALL + b"'\xff'\n", 2),
+    "an encoding that does not exist": (b"# coding: klingon\n" + CALL, 1),
+    "5,000 brackets": (CALL + b"y = " + b"(" * 5000 + b")" * 5000, 2),
+    "a sum of 20,000 terms": (CALL + b"y = " + b"+".join([b"1"] * 20_000), 1),
+    "a copy in a sum of 20,000 terms": (b"y = " + b"+".join([CALL.strip()] * 20_000), 1),
+    "100,000 attributes": (CALL + b"y = a" + b".a" * 100_000, 1),
+    "no text at all": (bytes(range(256)) + CALL, 1),
+}
+
+
+@pytest.mark.parametrize(("data", "line"), BAD.values(), ids=BAD.keys())
+def test_a_bad_file_is_reported_and_the_others_are_checked(write: WriteFiles, cli: Cli, data: bytes, line: int) -> None:
+    root = write({"fine.py": FINE})
+    (root / "bad.py").write_bytes(data)
+    ran = cli("check", "--output-format", "json")
+    found = [(one["path"], one["code"], one["line"], one["severity"]) for one in json.loads(ran.out)["findings"]]
+    assert ("bad.py", "HTD902", line, "error") in found
+    assert [one[:2] for one in found] == [("bad.py", "HTD902"), ("fine.py", "HTD101")]
+    assert ran.status == 1
+    assert "Traceback" not in ran.err
+
+
+DEEP: dict[str, str] = {
+    "a copy in a sum of 900 terms": "y = " + " + ".join(["torch.rand(9).to('cuda', non_blocking=True)"] * 900),
+    "a copy below 150 brackets": "y = " + "[" * 150 + "torch.rand(9).to('cuda', non_blocking=True)" + "]" * 150,
+    "a copy behind 800 attributes": "y = torch.rand(9).to('cuda', non_blocking=True)" + ".T" * 800,
+    "a copy in 90 nested blocks": "".join(f"{' ' * depth}if a:\n" for depth in range(90))
+    + " " * 90
+    + "y = torch.rand(9).to('cuda', non_blocking=True)",
+    "an elif chain of 900": "if a:\n  pass\n" + "elif b:\n  torch.rand(9).to('cuda', non_blocking=True)\n" * 900,
+}
+
+
+@pytest.mark.parametrize("code", DEEP.values(), ids=DEEP.keys())
+def test_deep_code_neither_crashes_nor_passes_in_silence(write: WriteFiles, cli: Cli, code: str) -> None:
+    write({"deep.py": f"import torch\n{code}\n"})
+    ran = cli("check", "--output-format", "json")
+    findings = json.loads(ran.out)["findings"]
+    assert {one["path"] for one in findings} == {"deep.py"}
+    assert ran.status in (0, 1)
+    assert ran.err == ""
+
+
+def test_a_file_that_cannot_be_opened_is_reported(write: WriteFiles, cli: Cli) -> None:
+    root = write({"fine.py": ""})
+    os.mkfifo(root / "fifo.py")  # found by a walk, it is no file; named, it cannot be read before somebody writes
+    (root / "gone.py").symlink_to(root / "nowhere.py")
+    ran = cli("check", ".")
+    assert (ran.status, ran.out) == (0, "All clear: nothing to report in 1 file (0 analysed)\n")
+
+
+def test_the_inventory_tells_of_bad_files_on_stderr(write: WriteFiles, cli: Cli) -> None:
+    write({"bad.py": "import torch\ndef f(:\n"})
+    ran = cli("copies", "--output-format", "json")
+    assert (ran.status, json.loads(ran.out)["copies"]) == (0, [])
+    assert ran.err.startswith("bad.py:2: this file was not analysed: syntax error: ")
+
+
+def test_a_finding_of_bad_input_can_be_ignored(write: WriteFiles, cli: Cli) -> None:
+    write({"bad.py": "x.to(d, non_blocking=True)\ndef f(:\n"})
+    assert cli("check", "--ignore", "HTD902").status == 0
+
+
+# --- one file, one crash ------------------------------------------------------------------------------------------
+
+
+def jobs_in(folder: Path, names: Sequence[str]) -> list[Job]:
+    codes = Selection().codes(Config())
+    for name in names:
+        (folder / name).write_text("pass\n")
+    return [Job(str(folder / name), name, codes) for name in names]
+
+
+def test_a_worker_that_dies_costs_only_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def die_on_some(project: object, job: Job) -> Outcome:
+        if "deadly" in job.path:
+            os._exit(139)
+        return Outcome(job.path, text="done")
+
+    monkeypatch.setattr(running, "look_at", die_on_some)
+    names = [f"{number:02}{'-deadly' if number in (3, 4, 17) else ''}.py" for number in range(20)]
+    outcomes = running.run(jobs_in(tmp_path, names), processes=2)
+    assert [outcome.path for outcome in outcomes] == names
+    for outcome in outcomes:
+        if "deadly" in outcome.path:
+            (finding,) = outcome.findings
+            assert (finding.code, finding.message) == (
+                "HTD902",
+                "this file was not analysed: the analyser crashed on it",
+            )
+        else:
+            assert outcome.text == "done"
+
+
+def test_an_error_of_h2dlint_itself_costs_only_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise KeyError("oops")
+
+    monkeypatch.setattr("h2dlint.engine._copies", fail)
+    (job,) = jobs_in(tmp_path, ["a.py"])
+    (finding,) = look_at(running._project(), job).findings
+    assert finding.code == "HTD902"
+    assert "KeyError: 'oops'" in finding.message
+
+
+def test_the_result_does_not_depend_on_the_number_of_processes(write: WriteFiles, cli: Cli) -> None:
+    write({f"{number:02}.py": FINE for number in range(12)})
+    one = cli("check", "-j", "1", "--output-format", "concise")
+    many = cli("check", "-j", "4", "--output-format", "concise")
+    assert one.status == many.status == 1
+    assert one.out == many.out
+    assert len(one.out.splitlines()) == 13
