@@ -27,10 +27,14 @@ def copies_of(project: Project, path: str, text: str, tree: ast.Module, every: b
     module = project.module(path, text, tree)
     asked, perhaps = _asking_calls(module)
     project.outcomes = []
+    project.sought.update(
+        unit.node for unit in module.units if any(unit.covers(node.lineno) for node in (*asked, *perhaps))
+    )
     project.run_module(module)
     for unit in module.units:
-        if every or any(unit.covers(node.lineno) for node in (*asked, *perhaps)):
+        if every or unit.node in project.sought:
             project.run_unit(module, unit)
+    project.settle(module)
     _ask_callers(project, module, asked)
     by_node: dict[ast.AST, list[Outcome]] = defaultdict(list)
     for outcome in project.outcomes:
@@ -58,7 +62,7 @@ def _asking_calls(module: ModuleInfo) -> tuple[dict[ast.Call, None], list[ast.Ca
     return {node: None for node in found if _names_flag(node)}, [node for node in found if not _names_flag(node)]
 
 
-_CANDIDATE = re.compile(r"\bnon_blocking\b|\.\s*(?:" + "|".join(sorted(_ASKABLE)) + r")\s*\(")
+_CANDIDATE = re.compile(r"non_blocking|\.(?:" + "|".join(sorted(_ASKABLE)) + r")\s*\(")
 
 
 def _collect_asking(body: list[ast.stmt], lines: list[int], found: list[ast.Call]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from h2dlint.facts import flags
 from h2dlint.facts.arithmetic import SYMBOLS, arithmetic, binary, compare
@@ -34,7 +34,7 @@ from h2dlint.facts.iteration import item_of, loop_items, unpacked
 from h2dlint.facts.operations import flat_arrays
 from h2dlint.facts.refine import refined
 
-Handler: TypeAlias = Callable[[ast.expr, Frame], Value]
+Handler: TypeAlias = Callable[[Any, Frame], Value]
 
 
 def evaluate(node: ast.expr, frame: Frame) -> Value:
@@ -51,13 +51,11 @@ def _children(node: ast.expr, frame: Frame) -> Value:
     return NOTHING
 
 
-def _constant(node: ast.expr, frame: Frame) -> Value:
-    assert isinstance(node, ast.Constant)
+def _constant(node: ast.Constant, frame: Frame) -> Value:
     return Const(node.value)
 
 
-def _name(node: ast.expr, frame: Frame) -> Value:
-    assert isinstance(node, ast.Name)
+def _name(node: ast.Name, frame: Frame) -> Value:
     found = frame.lookup(node.id)
     return on_host_by_name(found if found is not None else frame.interpreter.resolve(frame.module, node.id), node.id)
 
@@ -65,8 +63,7 @@ def _name(node: ast.expr, frame: Frame) -> Value:
 # Attributes
 
 
-def _attribute(node: ast.expr, frame: Frame) -> Value:
-    assert isinstance(node, ast.Attribute)
+def _attribute(node: ast.Attribute, frame: Frame) -> Value:
     if frame.dotted:
         key = key_of(node)
         found = frame.env.get(key) if key else None
@@ -89,14 +86,12 @@ _HOST_NAME = re.compile(r"(?:^|_)cpu(?:_tensor|_buf|_buffer)?s?$")
 # Operators
 
 
-def _binary(node: ast.expr, frame: Frame) -> Value:
-    assert isinstance(node, ast.BinOp)
+def _binary(node: ast.BinOp, frame: Frame) -> Value:
     left, right = evaluate(node.left, frame), evaluate(node.right, frame)
     return binary(left, right, node.op, node, frame)
 
 
-def _unary(node: ast.expr, frame: Frame) -> Value:
-    assert isinstance(node, ast.UnaryOp)
+def _unary(node: ast.UnaryOp, frame: Frame) -> Value:
     value = evaluate(node.operand, frame)
     if isinstance(node.op, ast.Not):
         if isinstance(value, PinnedTest):
@@ -114,8 +109,7 @@ def _unary(node: ast.expr, frame: Frame) -> Value:
     return value if isinstance(value, Unknown) and value.why == "number" else NOTHING
 
 
-def _compare(node: ast.expr, frame: Frame) -> Value:
-    assert isinstance(node, ast.Compare)
+def _compare(node: ast.Compare, frame: Frame) -> Value:
     left = evaluate(node.left, frame)
     rights = [evaluate(comparator, frame) for comparator in node.comparators]
     if len(rights) > 1:
@@ -123,9 +117,8 @@ def _compare(node: ast.expr, frame: Frame) -> Value:
     return compare(left, rights[0], node.ops[0], node, frame)
 
 
-def _boolean(node: ast.expr, frame: Frame) -> Value:
+def _boolean(node: ast.BoolOp, frame: Frame) -> Value:
     """`and`, `or`: of flags a flag again; of other values one of them."""
-    assert isinstance(node, ast.BoolOp)
     is_and = isinstance(node.op, ast.And)
     values: list[Value] = []
     outer = frame.env
@@ -159,8 +152,7 @@ def _one_of(values: list[Value], truths: list[Truth], is_and: bool) -> Value:
     return join([*kept, values[-1]])
 
 
-def _conditional(node: ast.expr, frame: Frame) -> Value:
-    assert isinstance(node, ast.IfExp)
+def _conditional(node: ast.IfExp, frame: Frame) -> Value:
     found = truth(evaluate(node.test, frame))
     ways: list[Value] = []
     tags: list[tuple[Tag, ...]] = []
@@ -189,8 +181,7 @@ def branch_tag(test: ast.expr, holds: bool, found: Truth, frame: Frame) -> Tag:
 # Containers
 
 
-def _list(node: ast.expr, frame: Frame) -> Value:
-    assert isinstance(node, (ast.List, ast.Tuple, ast.Set))
+def _list(node: ast.List | ast.Tuple | ast.Set, frame: Frame) -> Value:
     items: list[Value] = []
     open_ended = False
     for item in node.elts:
@@ -205,8 +196,7 @@ def _list(node: ast.expr, frame: Frame) -> Value:
     return Sequence(None, join(items)) if open_ended else Sequence(tuple(items))
 
 
-def _dict(node: ast.expr, frame: Frame) -> Value:
-    assert isinstance(node, ast.Dict)
+def _dict(node: ast.Dict, frame: Frame) -> Value:
     items: list[tuple[object, Value]] = []
     rest: list[Value] = []
     for key_node, value_node in zip(node.keys, node.values, strict=True):
@@ -226,8 +216,7 @@ def _dict(node: ast.expr, frame: Frame) -> Value:
     return Mapping(tuple(items), join(rest) if rest else None)
 
 
-def _comprehension(node: ast.expr, frame: Frame) -> Value:
-    assert isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp))
+def _comprehension(node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, frame: Frame) -> Value:
     outer = frame.env
     frame.env = dict(outer)
     frame.loop_depth += 1
@@ -285,21 +274,18 @@ def bind_target(target: ast.expr, value: Value, frame: Frame) -> None:
             frame.store_attribute(key, value, target)
 
 
-def _subscript(node: ast.expr, frame: Frame) -> Value:
-    assert isinstance(node, ast.Subscript)
+def _subscript(node: ast.Subscript, frame: Frame) -> Value:
     base = without_none(evaluate(node.value, frame))
     return element(base, node, evaluate, frame)
 
 
-def _walrus(node: ast.expr, frame: Frame) -> Value:
-    assert isinstance(node, ast.NamedExpr)
+def _walrus(node: ast.NamedExpr, frame: Frame) -> Value:
     value = evaluate(node.value, frame)
     bind_target(node.target, value, frame)
     return value
 
 
-def _lambda(node: ast.expr, frame: Frame) -> Value:
-    assert isinstance(node, ast.Lambda)
+def _lambda(node: ast.Lambda, frame: Frame) -> Value:
     frame.defined.add(node)
     return Function(node, frame.module, frame.owner, None, scope_of(frame))
 
@@ -309,21 +295,18 @@ def scope_of(frame: Frame) -> Environment:
     return frame.env if frame.scope is None else {**frame.scope, **frame.env}
 
 
-def _inner(node: ast.expr, frame: Frame) -> Value:
-    assert isinstance(node, (ast.Await, ast.Starred))
+def _inner(node: ast.Await | ast.Starred, frame: Frame) -> Value:
     return evaluate(node.value, frame)
 
 
-def _yield(node: ast.expr, frame: Frame) -> Value:
-    assert isinstance(node, (ast.Yield, ast.YieldFrom))
+def _yield(node: ast.Yield | ast.YieldFrom, frame: Frame) -> Value:
     if node.value is not None:
         value = evaluate(node.value, frame)
         frame.yields.append(item_of(value, node, frame) if isinstance(node, ast.YieldFrom) else value)
     return NOTHING
 
 
-def _call(node: ast.expr, frame: Frame) -> Value:
-    assert isinstance(node, ast.Call)
+def _call(node: ast.Call, frame: Frame) -> Value:
     return call(node, frame, evaluate)
 
 

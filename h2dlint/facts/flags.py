@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from enum import Enum
+from functools import lru_cache
 
 from h2dlint.facts.domain import (
     Array,
@@ -50,6 +51,7 @@ _OFF_NAME = re.compile(r"(?i)disable|no_pin|without|skip")
 _WSL = re.compile(r"(?i)(?:^|_)wsl\d?(?:_|$)")
 
 
+@lru_cache(maxsize=4096)
 def is_availability_name(dotted: str) -> bool:
     """Whether a name outside reach says "pinned memory can be had here": PIN_MEMORY, is_pin_memory_available,
     pinning_supported.

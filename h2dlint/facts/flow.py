@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from collections.abc import Sequence as SequenceOf
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from h2dlint.facts import flags
 from h2dlint.facts.arithmetic import binary
@@ -33,7 +33,7 @@ from h2dlint.facts.indexing import read_index, store_element, stored
 from h2dlint.facts.iteration import item_of, loop_items
 from h2dlint.facts.refine import refined
 
-Statement: TypeAlias = Callable[[ast.stmt, Frame], bool]
+Statement: TypeAlias = Callable[[Any, Frame], bool]
 
 
 def run_body(body: SequenceOf[ast.stmt], frame: Frame) -> bool:
@@ -51,8 +51,7 @@ def run_body(body: SequenceOf[ast.stmt], frame: Frame) -> bool:
 # Simple statements
 
 
-def _expression(statement: ast.stmt, frame: Frame) -> bool:
-    assert isinstance(statement, ast.Expr)
+def _expression(statement: ast.Expr, frame: Frame) -> bool:
     evaluate(statement.value, frame)
     return not _never_returns(statement.value)
 
@@ -61,16 +60,14 @@ def _never_returns(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and key_of(node.func) in ("sys.exit", "exit", "quit", "os._exit")
 
 
-def _assign(statement: ast.stmt, frame: Frame) -> bool:
-    assert isinstance(statement, ast.Assign)
+def _assign(statement: ast.Assign, frame: Frame) -> bool:
     value = evaluate(statement.value, frame)
     for target in statement.targets:
         assign(target, value, statement, frame)
     return True
 
 
-def _annotated(statement: ast.stmt, frame: Frame) -> bool:
-    assert isinstance(statement, ast.AnnAssign)
+def _annotated(statement: ast.AnnAssign, frame: Frame) -> bool:
     if statement.value is not None:
         assign(statement.target, evaluate(statement.value, frame), statement, frame)
     return True
@@ -139,8 +136,7 @@ def _replace_storage(base: Array, value: Array, frame: Frame) -> None:
             )
 
 
-def _augmented(statement: ast.stmt, frame: Frame) -> bool:
-    assert isinstance(statement, ast.AugAssign)
+def _augmented(statement: ast.AugAssign, frame: Frame) -> bool:
     target = statement.target
     current = evaluate(target, frame)
     value = evaluate(statement.value, frame)
@@ -166,23 +162,20 @@ def _augmented(statement: ast.stmt, frame: Frame) -> bool:
     return True
 
 
-def _return(statement: ast.stmt, frame: Frame) -> bool:
-    assert isinstance(statement, ast.Return)
+def _return(statement: ast.Return, frame: Frame) -> bool:
     value = evaluate(statement.value, frame) if statement.value is not None else Const(None)
     frame.returns.append((value, tuple(frame.path[-2:])))
     return False
 
 
-def _raise(statement: ast.stmt, frame: Frame) -> bool:
-    assert isinstance(statement, ast.Raise)
+def _raise(statement: ast.Raise, frame: Frame) -> bool:
     for node in (statement.exc, statement.cause):
         if node is not None:
             evaluate(node, frame)
     return False
 
 
-def _assert(statement: ast.stmt, frame: Frame) -> bool:
-    assert isinstance(statement, ast.Assert)
+def _assert(statement: ast.Assert, frame: Frame) -> bool:
     evaluate(statement.test, frame)
     narrowed = refined(statement.test, frame, True, evaluate)
     if narrowed is not None:
@@ -190,16 +183,14 @@ def _assert(statement: ast.stmt, frame: Frame) -> bool:
     return True
 
 
-def _delete(statement: ast.stmt, frame: Frame) -> bool:
-    assert isinstance(statement, ast.Delete)
+def _delete(statement: ast.Delete, frame: Frame) -> bool:
     for target in statement.targets:
         if isinstance(target, ast.Name):
             frame.env.pop(target.id, None)
     return True
 
 
-def _global(statement: ast.stmt, frame: Frame) -> bool:
-    assert isinstance(statement, (ast.Global, ast.Nonlocal))
+def _global(statement: ast.Global | ast.Nonlocal, frame: Frame) -> bool:
     if isinstance(statement, ast.Global):
         frame.globals.update(statement.names)
     else:
@@ -207,8 +198,7 @@ def _global(statement: ast.stmt, frame: Frame) -> bool:
     return True
 
 
-def _import(statement: ast.stmt, frame: Frame) -> bool:
-    assert isinstance(statement, (ast.Import, ast.ImportFrom))
+def _import(statement: ast.Import | ast.ImportFrom, frame: Frame) -> bool:
     if frame.function is None:
         return True
     bound: dict[str, tuple[str, str | None]] = {}
@@ -218,8 +208,7 @@ def _import(statement: ast.stmt, frame: Frame) -> bool:
     return True
 
 
-def _define(statement: ast.stmt, frame: Frame) -> bool:
-    assert isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef))
+def _define(statement: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> bool:
     if frame.function is None:
         frame.env[statement.name] = Function(statement, frame.module)
     else:
@@ -228,8 +217,7 @@ def _define(statement: ast.stmt, frame: Frame) -> bool:
     return True
 
 
-def _class(statement: ast.stmt, frame: Frame) -> bool:
-    assert isinstance(statement, ast.ClassDef)
+def _class(statement: ast.ClassDef, frame: Frame) -> bool:
     frame.env[statement.name] = frame.interpreter.class_value(frame.module, statement)
     return True
 
@@ -242,8 +230,7 @@ def _jump(statement: ast.stmt, frame: Frame) -> bool:
 # Branches
 
 
-def _if(statement: ast.stmt, frame: Frame) -> bool:
-    assert isinstance(statement, ast.If)
+def _if(statement: ast.If, frame: Frame) -> bool:
     found = truth(evaluate(statement.test, frame))
     before = frame.env
     ends: list[tuple[Environment, Tag]] = []
@@ -282,8 +269,7 @@ def _meet(ends: list[tuple[Environment, Tag]], before: Environment, frame: Frame
     return True
 
 
-def _match(statement: ast.stmt, frame: Frame) -> bool:
-    assert isinstance(statement, ast.Match)
+def _match(statement: ast.Match, frame: Frame) -> bool:
     evaluate(statement.subject, frame)
     before = frame.env
     ends: list[tuple[Environment, Tag]] = []
@@ -311,8 +297,7 @@ def _match(statement: ast.stmt, frame: Frame) -> bool:
 # Loops
 
 
-def _for(statement: ast.stmt, frame: Frame) -> bool:
-    assert isinstance(statement, (ast.For, ast.AsyncFor))
+def _for(statement: ast.For | ast.AsyncFor, frame: Frame) -> bool:
     iterated = evaluate(statement.iter, frame)
     items = loop_items(iterated, statement.iter, frame)
     unrolled = len(items) > 1
@@ -359,8 +344,7 @@ def _settled(before: Environment, after: Environment, statement: ast.For | ast.A
     return all(before.get(name) is value for name, value in after.items() if name in before and name not in targets)
 
 
-def _while(statement: ast.stmt, frame: Frame) -> bool:
-    assert isinstance(statement, ast.While)
+def _while(statement: ast.While, frame: Frame) -> bool:
     before = frame.env
     outer_jumps = frame.jumps
     forever = isinstance(statement.test, ast.Constant) and bool(statement.test.value)
@@ -386,8 +370,7 @@ def _while(statement: ast.stmt, frame: Frame) -> bool:
 # Blocks
 
 
-def _with(statement: ast.stmt, frame: Frame) -> bool:
-    assert isinstance(statement, (ast.With, ast.AsyncWith))
+def _with(statement: ast.With | ast.AsyncWith, frame: Frame) -> bool:
     outer_device = frame.default_device
     for item in statement.items:
         value = evaluate(item.context_expr, frame)

@@ -69,6 +69,7 @@ class Frame:
         "depth",
         "dotted",
         "env",
+        "falls_through",
         "function",
         "globals",
         "interpreter",
@@ -108,6 +109,8 @@ class Frame:
         """The alternative of the callee that is being called, when it is one of several."""
         self.returns: list[tuple[Value, tuple[Tag, ...]]] = []
         self.yields: list[Value] = []
+        self.falls_through = True
+        """Whether control reached the end of the body."""
         self.stores: dict[str, list[tuple[Value, ast.AST]]] = {}
         self.globals: set[str] = set()
         self.jumps: list[Environment] = []

@@ -78,12 +78,7 @@ class ClassInfo:
     def methods_naming(self, attribute: str) -> list[FunctionNode]:
         """The methods whose text stores something under `.attribute`: assignment, unpacking, `append` and the like."""
         lines = self.module.lines_storing(attribute)
-        found = []
-        for method in self.methods.values():
-            end = method.end_lineno or method.lineno
-            if any(method.lineno <= line <= end for line in lines):
-                found.append(method)
-        return found
+        return [method for method in self.methods.values() if holds(method, lines)] if lines else []
 
 
 class ModuleInfo:
@@ -181,29 +176,46 @@ class ModuleInfo:
         """Lines where `.attribute` may be written: before `=`, in a tuple target, by a method that grows it."""
         return self._store_lines.get(attribute, [])
 
+    def stores_only_none(self, node: FunctionNode, attribute: str) -> bool:
+        """Whether all that a function stores under `.attribute` is None: then it need not be run to know."""
+        lines = self.lines_storing(attribute)
+        own = lines[bisect_left(lines, node.lineno) : bisect_right(lines, node.end_lineno or node.lineno)]
+        return all(self._stores_none(line, attribute) for line in own)
+
+    def _stores_none(self, line: int, attribute: str) -> bool:
+        target, _, value = self._lines[line - 1].partition("#")[0].partition("=")
+        return value.strip() == "None" and target.partition(":")[0].strip() == f"self.{attribute}"
+
+    @cached_property
+    def _lines(self) -> list[str]:
+        return self.text.split("\n")
+
     @cached_property
     def _store_lines(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
-        for match in _STORE.finditer(self.text):
-            line = self.line_at(match.start())
-            for name in _STORED.findall(match.group()) or [match.group(match.lastindex or 1)]:
-                found.setdefault(name, []).append(line)
+        for number, line in enumerate(self._lines, 1):
+            if "self." in line:
+                for name in _stored_names(line):
+                    found.setdefault(name, []).append(number)
         return found
 
     def units_naming(self, word: str) -> list[Unit]:
         """The outermost functions whose text names `word`."""
-        lines = [self.line_at(match.start()) for match in re.finditer(rf"\b{re.escape(word)}\b", self.text)]
-        return self.units_at(lines) if lines else []
+        lines = self._lines_of(word)
+        return [unit for unit in self.units if unit.parent is None and holds(unit.node, lines)] if lines else []
 
-    def units_at(self, lines: list[int]) -> list[Unit]:
-        """The outermost functions that hold one of the lines; sorted lines."""
-        found = []
-        for unit in self.units:
-            if unit.parent is None:
-                position = bisect_left(lines, unit.node.lineno)
-                if position < len(lines) and lines[position] <= (unit.node.end_lineno or unit.node.lineno):
-                    found.append(unit)
-        return found
+    def _lines_of(self, word: str) -> list[int]:
+        """The lines where `word` stands by itself, in order."""
+        lines: list[int] = []
+        text, start, end = self.text, 0, len(self.text)
+        while (start := text.find(word, start)) >= 0:
+            after = start + len(word)
+            before_it = text[start - 1] if start else " "
+            behind_it = text[after] if after < end else " "
+            if not (before_it.isalnum() or before_it == "_" or behind_it.isalnum() or behind_it == "_"):
+                lines.append(self.line_at(start))
+            start = after
+        return lines
 
     @cached_property
     def declared_global(self) -> frozenset[str]:
@@ -211,13 +223,30 @@ class ModuleInfo:
         return frozenset(name for match in _GLOBAL.finditer(self.text) for name in re.findall(r"\w+", match.group(1)))
 
 
+def holds(node: FunctionNode, lines: list[int]) -> bool:
+    """Whether one of the lines, in order, belongs to the function."""
+    position = bisect_left(lines, node.lineno)
+    return position < len(lines) and lines[position] <= (node.end_lineno or node.lineno)
+
+
 _GLOBAL = re.compile(r"^[ \t]+global[ \t]+([\w, \t]+)", re.MULTILINE)
-_STORED = re.compile(r"\.(\w+)(?=\s*[,:=\[]|\s*$)")
-_STORE = re.compile(
-    r"\.(\w+)(?:\[[^\]\n]{0,80}\])?(?:\s*:[^=\n]{1,120})?\s*(?:,[^=\n()]{0,200})?(?:[-+*/|&]|//)?=(?!=)"
-    r"|\bself\.(\w+)\.(?:append|extend|insert|add|update|setdefault)\("
-    r"|\b(?:as|for)\s+self\.(\w+)"
-)
+_ATTRIBUTE = re.compile(r"\bself\.(\w+)")
+_GROWS = re.compile(r"\bself\.(\w+)\.(?:append|extend|insert|add|update|setdefault|appendleft)\(")
+
+
+def _stored_names(line: str) -> list[str]:
+    """The attributes of `self` that a line may store: named before an `=`, alone in a tuple, or grown by a method."""
+    before, equals, after = line.partition("=")
+    if (
+        equals
+        and not after.startswith("=")
+        and before.count("(") <= before.count(")") + before.lstrip().startswith("(")
+    ):
+        return _ATTRIBUTE.findall(before)
+    stripped = line.strip()
+    if stripped.endswith(",") or stripped.startswith(("for ", "with ", "async ")) or " as self." in line:
+        return _ATTRIBUTE.findall(line)
+    return _GROWS.findall(line)
 
 
 def _last_name(node: ast.AST) -> str:

@@ -24,6 +24,7 @@ from h2dlint.facts.domain import (
     Instance,
     Memory,
     Named,
+    Number,
     Sequence,
     Tag,
     Unknown,
@@ -36,11 +37,13 @@ from h2dlint.facts.evaluate import evaluate
 from h2dlint.facts.flags import is_availability_name, is_wsl_name
 from h2dlint.facts.flow import run_body
 from h2dlint.facts.frame import BudgetExceededError, Environment, Frame
-from h2dlint.facts.modules import ClassInfo, ModuleInfo, Unit
+from h2dlint.facts.modules import ClassInfo, ModuleInfo, Unit, holds
 from h2dlint.facts.outcomes import Outcome
 
 MAX_DEPTH = 5
 """Calls followed into calls."""
+SIDE_DEPTH = 2
+"""The same for functions that are only looked at for what they store or pass on."""
 MAX_STEPS = 60_000
 """Expressions evaluated for one function looked at on its own, with all that it calls."""
 MAX_CALLERS = 8
@@ -66,15 +69,21 @@ class Project:
 
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
+        self.sought: set[ast.AST] = set()
+        """Functions that hold a copy which is asked for."""
         self._modules: dict[str, ModuleInfo | None] = {}
         self._globals: dict[int, Frame] = {}
-        self._running: set[object] = set()
+        self._open: dict[tuple[int, str], list[Value]] = {}
+        """Attributes that are being looked up, with what was found so far: what a store reads of its own attribute."""
         self._units: dict[ast.AST, Frame | None] = {}
         self._summaries: dict[object, tuple[Value, Environment]] = {}
         self._attributes: dict[tuple[int, str], Value] = {}
         self._constructions: dict[ClassInfo, list[tuple[Instance, ast.AST]]] = {}
         self._incomplete = False
         """Whether the question under way met one that is still open, so that its answer must not be remembered."""
+        self._partial_reads = 0
+        self._hasty: set[ast.AST] = set()
+        """Functions that were run while an attribute they read was still being looked up."""
         self._finished: set[str] = set()
         self._stack: list[ast.AST] = []
         self._steps = 0
@@ -209,21 +218,40 @@ class Project:
                 return self._units[unit.node]
         self._units[unit.node] = None
         self.run_module(module)
+        amid_questions, partial_reads = bool(self._open), self._partial_reads
         frame = self._frame(module, unit.node, unit.qualname)
         outer = self._units.get(unit.parent.node) if unit.parent is not None else None
         frame.scope = None if outer is None else {**(outer.scope or {}), **outer.env}
         frame.owner = unit.owner
         if unit.owner is None and outer is not None:
             frame.owner = outer.owner
+            frame.self_name = outer.self_name
         receiver = Instance(unit.owner) if unit.owner is not None else None
         self._bind(frame, unit.node, receiver, [], {}, own=True)
         frame.default_device = self._globals[id(module)].default_device
+        frame.depth = 0 if unit.node in self.sought else MAX_DEPTH - SIDE_DEPTH
         with _Budget(self):
             self._stack.append(unit.node)
-            self._guarded(lambda: run_body(unit.node.body, frame))
+            self._guarded(lambda: self._finish(frame, unit.node.body))
             self._stack.pop()
         self._units[unit.node] = frame
+        if amid_questions and self._partial_reads != partial_reads:
+            self._hasty.add(unit.node)
         return frame
+
+    def settle(self, module: ModuleInfo) -> None:
+        """Run again what was run too early: every attribute that it reads can be looked up in full now."""
+        for unit in module.units:
+            if unit.node in self._hasty:
+                self._hasty.discard(unit.node)
+                del self._units[unit.node]
+                self.outcomes = [
+                    one for one in self.outcomes if one.context or not unit.covers(getattr(one.node, "lineno", 0))
+                ]
+                self.run_unit(module, unit)
+
+    def _finish(self, frame: Frame, body: list[ast.stmt]) -> None:
+        frame.falls_through = run_body(body, frame)
 
     def _guarded(self, run: Callable[[], object]) -> None:
         depth = len(self._stack)
@@ -262,6 +290,13 @@ class Project:
             return NOTHING
         overrides = _overrides(frame, key)
         device = frame.default_device
+        known = self._known_result(function, args, keywords, overrides, frame)
+        if known is not None:
+            value, stored = known
+            for name, held in stored.items():
+                if key:
+                    frame.store_attribute(f"{key}.{name}", held, node)
+            return value
         memo = _memo_key(function, args, keywords, overrides, device, node)
         found = self._summaries.get(memo) if memo is not None else None
         if found is None:
@@ -273,6 +308,26 @@ class Project:
             if key:
                 frame.store_attribute(f"{key}.{name}", held, node)
         return value
+
+    def _known_result(
+        self, function: Function, args: list[Value], keywords: dict[str, Value], overrides: Environment, frame: Frame
+    ) -> tuple[Value, Environment] | None:
+        """The result of the function on its own, for a call whose arguments tell nothing more than it assumes."""
+        unit = function.module.unit_of_node.get(function.node)
+        if unit is None or unit.parent is not None or frame.default_device is not None:
+            return None
+        if isinstance(function.receiver, Instance) and function.receiver.fields is not None:
+            return None
+        values = [*args, *keywords.values(), *overrides.values()]
+        if not all(_tells_nothing(value) for value in values) or _leaves_switches(
+            unit.node, len(args) + (function.receiver is not None), set(keywords)
+        ):
+            return None
+        inner = self.run_unit(function.module, unit)
+        if inner is None:
+            return NOTHING, {}
+        stored = _left_in_receiver(inner)
+        return _result(inner, inner.falls_through), stored
 
     def _run_call(
         self,
@@ -290,6 +345,8 @@ class Project:
         inner.context = (*frame.context, node)
         inner.default_device = frame.default_device
         inner.way = frame.way
+        if function.receiver is None and function.node in frame.defined:
+            inner.self_name = frame.self_name
         self._bind(inner, function.node, function.receiver, args, keywords, own=False)
         for name, held in overrides.items():
             inner.env[f"{inner.self_name}.{name}"] = held
@@ -302,14 +359,18 @@ class Project:
         finally:
             self._stack.pop()
         if function.node in frame.defined:
-            for name, held in inner.outer_writes.items():
-                frame.rebind(name, held)
-        stored = {
-            name: inner.env[f"{inner.self_name}.{name}"]
-            for name in inner.stores
-            if f"{inner.self_name}.{name}" in inner.env
-        }
+            self._hand_out(inner, frame)
+        stored = _left_in_receiver(inner)
         return mapped(_result(inner, falls_through), lambda value: _as_left(value, function.receiver, stored)), stored
+
+    def _hand_out(self, inner: Frame, frame: Frame) -> None:
+        """What a nested function changed of its enclosing function: variables, and attributes of the same `self`."""
+        for name, held in inner.outer_writes.items():
+            frame.rebind(name, held)
+        if inner.self_name and inner.self_name == frame.self_name:
+            for name, stores in inner.stores.items():
+                for held, node in stores:
+                    frame.store_attribute(f"{frame.self_name}.{name}", held, node)
 
     def construct(
         self, info: ClassInfo, args: list[Value], keywords: dict[str, Value], frame: Frame, node: ast.AST
@@ -443,16 +504,21 @@ class Project:
         found = self._attributes.get(key)
         if found is not None:
             return found
-        if key in self._running:
+        if key in self._open:
             self._incomplete = True
-            return NOTHING
+            self._partial_reads += 1
+            return join(self._open[key]) if self._open[key] else NOTHING
         outer_incomplete, self._incomplete = self._incomplete, False
-        self._running.add(key)
         values: list[Value] = []
+        self._open[key] = values
         tags: list[tuple[Tag, ...]] = []
         for owner in self.lineage(info):
             self._stored_by(owner, name, values, tags)
-        self._running.discard(key)
+        del self._open[key]
+        if not self._incomplete and all(isinstance(held, Const) and held.value is None for held in values):
+            # Nobody here ever fills it: somebody else does.
+            values.append(Unknown(f"{info.qualname}.{name}"))
+            tags.append(())
         value = join(values, tags) if values else Unknown(f"{info.qualname}.{name}")
         if self.is_movable(info):
             value = _moves_with(value, f"{info.qualname}.{name}")
@@ -461,7 +527,7 @@ class Project:
             value = Unknown(f"{info.qualname}.{name}", value.why)
         if not self._incomplete:
             self._attributes[key] = value
-        self._incomplete = self._incomplete or outer_incomplete
+        self._incomplete = bool(self._open) and (self._incomplete or outer_incomplete)
         return value
 
     def is_movable(self, info: ClassInfo) -> bool:
@@ -494,16 +560,26 @@ class Project:
                 values.append(self._declared_field(info, name))
                 tags.append(())
         for method in info.methods_naming(name):
+            if module.stores_only_none(method, name):
+                values.append(Const(None))
+                tags.append((Tag("store", method, path=module.path),))
+                continue
             unit = module.unit_of_node[method]
             if method.name == "__init__" and self._from_constructions(info, name, values, tags):
                 continue
-            frame = self.run_unit(module, unit)
-            if frame is None:
-                self._incomplete = True
-                continue
-            for held, node in frame.stores.get(name, ()):
-                values.append(held)
-                tags.append((Tag("store", node, path=module.path),))
+            for one in (unit, *self._inner_units(module, unit, name)):
+                frame = self.run_unit(module, one)
+                if frame is None:
+                    self._incomplete = True
+                    continue
+                for held, node in frame.stores.get(name, ()):
+                    values.append(held)
+                    tags.append((Tag("store", node, path=module.path),))
+
+    def _inner_units(self, module: ModuleInfo, unit: Unit, name: str) -> list[Unit]:
+        """Functions inside a method that store the attribute, through the method's own `self`."""
+        lines = module.lines_storing(name)
+        return [one for one in module.units if one.parent is unit and holds(one.node, lines)]
 
     def _declared_field(self, info: ClassInfo, name: str) -> Value:
         statement = info.assigned[name]
@@ -653,6 +729,31 @@ def _result(frame: Frame, falls_through: bool) -> Value:
         values.append(Const(None))
         tags.append(())
     return join(values, tags) if values else NOTHING
+
+
+def _left_in_receiver(frame: Frame) -> Environment:
+    """What a method's receiver holds, by attribute, when the method is done."""
+    held = {name: frame.env.get(f"{frame.self_name}.{name}") for name in frame.stores}
+    return {name: value for name, value in held.items() if value is not None}
+
+
+def _tells_nothing(value: Value) -> bool:
+    """Whether an argument says no more than an unknown parameter does."""
+    if isinstance(value, Instance):
+        return value.fields is None
+    return isinstance(value, (Unknown, Number))
+
+
+def _leaves_switches(node: ast.AST, count: int, keywords: set[str]) -> bool:
+    """Whether the call leaves out a parameter whose default is more than a guess there."""
+    arguments: ast.arguments = node.args  # type: ignore[attr-defined]
+    positional = [*arguments.posonlyargs, *arguments.args]
+    with_default = positional[len(positional) - len(arguments.defaults) :]
+    given = {parameter.arg for parameter in positional[:count]} | keywords
+    optional = with_default + [
+        one for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default is not None
+    ]
+    return any(parameter.arg not in given for parameter in optional) or arguments.vararg is not None
 
 
 def _as_left(value: Value, receiver: Value | None, stored: Environment) -> Value:

@@ -66,7 +66,7 @@ def _some(tests: list[ast.expr], frame: Frame, holds: bool, evaluate: Evaluate) 
     joined: Environment | None = None
     try:
         for test in tests:
-            found = truth(evaluate(test, frame)) if flags_only(test) else Truth.UNKNOWN
+            found = truth(evaluate(test, frame)) if isinstance(test, _CHEAP) else Truth.UNKNOWN
             impossible = (holds and found is Truth.FALSE) or (not holds and found in flags.DEFINITELY_TRUE)
             narrowed = None if impossible else refined(test, frame, holds, evaluate)
             if narrowed is not None:
@@ -80,12 +80,8 @@ def _some(tests: list[ast.expr], frame: Frame, holds: bool, evaluate: Evaluate) 
         frame.env = outer
 
 
-def flags_only(test: ast.expr) -> bool:
-    """Whether a test is cheap and without effect to look at again."""
-    return (
-        not any(isinstance(node, (ast.NamedExpr, ast.Await, ast.Yield)) for node in ast.walk(test))
-        and sum(isinstance(node, ast.Call) for node in ast.walk(test)) <= 1
-    )
+_CHEAP = (ast.Name, ast.Attribute, ast.UnaryOp)
+"""Tests that can be looked at again at no cost and without effect."""
 
 
 def _narrowed(node: ast.expr, narrow: Narrow, frame: Frame, evaluate: Evaluate) -> Environment | None:
