@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections import defaultdict
 
 from h2dlint.facts.copies import Branch, Cause, Copy, Direction, Place, Span, Verdict
-from h2dlint.facts.describe import branch_text, max_bytes, places, reveal, span_of
+from h2dlint.facts.describe import branch_text, leading_size, max_bytes, places, reveal, span_of
 from h2dlint.facts.domain import Tag
 from h2dlint.facts.layout import Form
 from h2dlint.facts.modules import ModuleInfo, Unit, child_statements
@@ -193,7 +193,9 @@ def _merged(node: ast.AST, outcomes: list[Outcome], module: ModuleInfo, lines: l
         max_bytes=max_bytes(array),
         source_text=text if len(text) <= 80 else "",
         unproven=shown.why if verdict is Verdict.UNPROVEN else "",
-        fixed_shape=max_bytes(array) is not None,
+        to_accelerator=all(outcome.to_accelerator for outcome in chosen if outcome.verdict is Verdict.FAKE_ASYNC),
+        layout=array.layout.form.value if array is not None else "",
+        rows=leading_size(array),
     )
 
 

@@ -103,5 +103,9 @@ class Copy(Struct, frozen=True):
     """The source operand as written, for messages; empty when it is not one expression."""
     unproven: str = ""
     """For an unproven copy: what could not be followed."""
-    fixed_shape: bool = False
-    """The source's shape is a constant of the program."""
+    to_accelerator: bool = False
+    """The destination is shown to be an accelerator: without one the program cannot get here."""
+    layout: str = ""
+    """How the deciding side lies in its memory: a layout form, such as `dense` or `gapped`."""
+    rows: int | None = None
+    """The size of the deciding side's first axis, where it is a constant of the program."""

@@ -66,6 +66,12 @@ def max_bytes(array: Array | None) -> int | None:
     return count * size
 
 
+def leading_size(array: Array | None) -> int | None:
+    """The size of the first axis, where it is a constant."""
+    sizes = array.layout.sizes if array is not None else None
+    return sizes[0] if sizes and isinstance(sizes[0], int) else None
+
+
 def branch_text(tags: list[Tag], outcome: Outcome, lines: list[str]) -> tuple[str, Place | None]:
     """How one way of a conditional copy comes about."""
     parts: list[str] = []

@@ -26,3 +26,11 @@ class Outcome(Struct, frozen=True, eq=False):
     context: tuple[ast.AST, ...] = ()
     module: str = ""
     why: str = ""
+    to_accelerator: bool = False
+    """The destination is shown to be an accelerator, not just assumed."""
+
+    @property
+    def line(self) -> int:
+        """Where the call begins."""
+        line: int = getattr(self.node, "lineno", 0)
+        return line

@@ -245,9 +245,7 @@ class Project:
             if unit.node in self._hasty:
                 self._hasty.discard(unit.node)
                 del self._units[unit.node]
-                self.outcomes = [
-                    one for one in self.outcomes if one.context or not unit.covers(getattr(one.node, "lineno", 0))
-                ]
+                self.outcomes = [one for one in self.outcomes if one.context or not unit.covers(one.line)]
                 self.run_unit(module, unit)
 
     def _finish(self, frame: Frame, body: list[ast.stmt]) -> None:

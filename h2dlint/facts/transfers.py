@@ -62,6 +62,7 @@ class Site(Struct):
     """Whether the call names non_blocking."""
     tags: tuple[Tag, ...] = ()
     asked: bool = False
+    to_accelerator: bool = False
     doubtful: bool = False
     """Asked only under a switch that is off or unknown."""
 
@@ -141,6 +142,7 @@ def _note(site: Site, ruling: Ruling, tags: tuple[Tag, ...]) -> None:
             frame.context,
             frame.module.path,
             ruling.why,
+            site.to_accelerator,
         )
     )
 
@@ -247,7 +249,7 @@ def _stay(array: Array, device: Device, dtype: str | None, site: Site) -> Value:
 def _send(array: Array, device: Device, dtype: str | None, reordered: bool, site: Site) -> Value:
     """Host to device. Not asked and the device unknown, nothing is said: it may be the CPU."""
     if site.asked or device.is_accelerator:
-        record(site, upload(array, device, None, site.asked, reordered))
+        record(replace(site, to_accelerator=device.is_accelerator), upload(array, device, None, site.asked, reordered))
     elif site.named:
         record(site, Ruling(Verdict.NO_TRANSFER, Direction.H2D, (), array))
     return array.but(
@@ -370,7 +372,9 @@ def _copy_one(target: Value, source: Value, receiver: ast.AST | None, site: Site
     if site.named:
         if not site.asked and ruling.verdict is Verdict.UNPROVEN:
             ruling = Ruling(Verdict.NO_TRANSFER, ruling.direction)
-        record(replace(site, operand=receiver) if ruling.direction is Direction.D2H else site, ruling)
+        to_accelerator = isinstance(target, Array) and target.device.is_accelerator
+        operand = receiver if ruling.direction is Direction.D2H else site.operand
+        record(replace(site, operand=operand, to_accelerator=to_accelerator), ruling)
     elif isinstance(source, Array) and isinstance(target, Array) and ruling.verdict is Verdict.BLOCKING:
         record(site, ruling)
 
