@@ -6,8 +6,11 @@ import ast
 
 from h2dlint.facts.domain import (
     NOTHING,
+    POINTER,
+    POINTER_INTO,
     Array,
     Available,
+    Choice,
     Class,
     Const,
     DeviceValue,
@@ -27,7 +30,7 @@ from h2dlint.facts.domain import (
 from h2dlint.facts.frame import Frame, key_of
 from h2dlint.facts.iteration import MAX_UNROLLED
 from h2dlint.facts.layout import DENSE_UNRANKED, Layout, Symbol, dense
-from h2dlint.facts.operations import common_sizes, flat_arrays, fresh
+from h2dlint.facts.operations import combinations, common_sizes, flat_arrays, fresh
 from h2dlint.facts.torch_api import ACCELERATOR_MODULES, METHODS, Effect, Op
 
 _BINARY = {
@@ -75,6 +78,12 @@ _NO_ROW = Op(Effect.QUERY)
 
 def binary(left: Value, right: Value, op: ast.operator, node: ast.AST, frame: Frame) -> Value:
     """`left op right`: arithmetic on tensors makes fresh memory, on integers a size."""
+    if (type(left) is Choice or type(right) is Choice) and flat_arrays((left, right))[0]:
+        ways = [
+            (binary(one[0] or NOTHING, one[1] or NOTHING, op, node, frame), tags)
+            for one, tags in combinations(left, right)
+        ]
+        return join([value for value, _ in ways], [tags for _, tags in ways])
     arrays, hidden = flat_arrays((left, right))
     plain = not isinstance(left, Sequence) and not isinstance(right, Sequence)
     if arrays and (plain or any(isinstance(value, Array) for value in (left, right))):
@@ -96,6 +105,9 @@ def binary(left: Value, right: Value, op: ast.operator, node: ast.AST, frame: Fr
 
 
 def _number(left: Value, right: Value, op: ast.operator) -> Value:
+    for side in (left, right):
+        if isinstance(side, Unknown) and side.key.startswith(POINTER):  # somewhere into the same memory
+            return Unknown(POINTER_INTO + side.key.partition(":")[2], "number")
     if isinstance(left, Const) and isinstance(right, Const):
         return _constant_result(left, right, op)
     symbol = (
@@ -196,6 +208,12 @@ def compare(left: Value, right: Value, op: ast.cmpop, node: ast.Compare, frame: 
     test = device_test(node, left, right)
     if test is not None:
         return test
+    if (type(left) is Choice or type(right) is Choice) and flat_arrays((left, right))[0]:
+        ways = [
+            (compare(one[0] or NOTHING, one[1] or NOTHING, op, node, frame), tags)
+            for one, tags in combinations(left, right)
+        ]
+        return join([value for value, _ in ways], [tags for _, tags in ways])
     arrays, hidden = flat_arrays((left, right))
     if arrays and not isinstance(left, Sequence) and not isinstance(right, Sequence):
         return arithmetic(arrays, hidden, _COMPARE[type(op)], SYMBOLS[type(op)], node, frame)

@@ -394,9 +394,5 @@ def _mapping_method(
 
 
 def _rebind(key: str, value: Value, node: ast.AST, frame: Frame) -> None:
-    if not key:
-        return
-    if "." in key:
-        frame.store_attribute(key, value, node)
-    else:
-        frame.rebind(key, value)
+    if key:
+        frame.assign(key, value, node)

@@ -10,6 +10,8 @@ from h2dlint.facts import builtin_calls, numpy_calls, torch_calls, transfers
 from h2dlint.facts.attributes import attribute_of, instance_attribute
 from h2dlint.facts.domain import (
     NOTHING,
+    POINTER,
+    POINTER_INTO,
     Array,
     Available,
     Class,
@@ -27,7 +29,6 @@ from h2dlint.facts.domain import (
     Unknown,
     Value,
     alternatives,
-    arrays_of,
     without_none,
 )
 from h2dlint.facts.flags import is_availability_name, is_wsl_name
@@ -151,6 +152,15 @@ def _call_one(
         return NOTHING
     if isinstance(callee, Unknown) and is_availability_name(callee.key):
         return Available()
+    return _call_unknown(args, keywords, node, frame)
+
+
+def _call_unknown(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame) -> Value:
+    """Whatever is called, it may write into the tensors that it is given."""
+    for value in (*args, *keywords.values()):
+        frame.written(value)
+    if "non_blocking" in keywords:
+        transfers.unfollowed(node, key_of(node.func).rpartition(".")[2], frame)
     return NOTHING
 
 
@@ -184,7 +194,7 @@ def call_named(name: str, args: list[Value], keywords: dict[str, Value], node: a
     if "non_blocking" in keywords and isinstance(node.func, ast.Attribute) and "." in name:
         # A name imported from outside: it may well be a tensor.
         return torch_calls.call_method(Unknown(name.rpartition(".")[0]), last, args, keywords, node, frame, "")
-    return NOTHING
+    return _call_unknown(args, keywords, node, frame)
 
 
 def _caller(node: ast.Call, frame: Frame) -> Callable[[Value, list[Value]], Value]:
@@ -194,7 +204,7 @@ def _caller(node: ast.Call, frame: Frame) -> Callable[[Value, list[Value]], Valu
 def _call_method(method: Method, args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame) -> Value:
     receiver = method.receiver
     if method.name == "cudaHostRegister":
-        _register(node, frame)
+        _register(args, node, frame)
         return NOTHING
     if isinstance(receiver, Array) and receiver.kind == "ndarray":
         return numpy_calls.call_ndarray(receiver, method.name, args, keywords, node, frame)
@@ -209,17 +219,14 @@ def _call_method(method: Method, args: list[Value], keywords: dict[str, Value], 
     return NOTHING
 
 
-def _register(node: ast.Call, frame: Frame) -> None:
-    """`cudaHostRegister(t.data_ptr(), ...)`: the tensor's memory is pinned from here on (FACTS, 8)."""
-    pointer = node.args[0] if node.args else None
-    if not (
-        isinstance(pointer, ast.Call) and isinstance(pointer.func, ast.Attribute) and pointer.func.attr == "data_ptr"
-    ):
-        return
-    name = key_of(pointer.func.value)
-    held = frame.env.get(name) if name else None
-    for array in arrays_of(held) if held is not None else ():
-        trail = frame.trail(node, "cudaHostRegister", "`cudaHostRegister` pins its memory", array.trail)
-        frame.change_storage(array.storage, lambda one, trail=trail: one.but(memory=Memory.PINNED, trail=trail))  # type: ignore[misc]
-        if isinstance(held, Array) and not array.storage:
-            frame.env[name] = array.but(memory=Memory.PINNED, trail=trail)
+def _register(args: list[Value], node: ast.Call, frame: Frame) -> None:
+    """`cudaHostRegister(t.data_ptr(), ...)`: the tensor's memory is pinned from here on (FACTS, 8).
+
+    Of a pointer somewhere into the memory it cannot be told how much of it is.
+    """
+    pointer = args[0].key if args and isinstance(args[0], Unknown) else ""
+    prefix, _, number = pointer.partition(":")
+    if number and prefix + ":" in (POINTER, POINTER_INTO):
+        memory = Memory.PINNED if prefix + ":" == POINTER else Memory.UNKNOWN
+        trail = frame.trail(node, "cudaHostRegister", "`cudaHostRegister` pins its memory")
+        frame.interpreter.register(int(number), memory, trail)

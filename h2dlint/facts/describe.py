@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from h2dlint.facts.copies import Direction, Place, Span, Verdict
-from h2dlint.facts.domain import Array, Memory, Tag, Trail
+from h2dlint.facts.domain import Array, Tag, Trail
 from h2dlint.facts.layout import Form, element_bound
 from h2dlint.facts.outcomes import Outcome
 from h2dlint.facts.torch_api import DTYPES
@@ -44,7 +44,7 @@ def reveal(outcome: Outcome) -> str:
     if array is None:
         return {Direction.D2D: "device", Direction.H2H: "cpu"}.get(outcome.direction, "unknown") + " | here"
     parts = [array.device.kind or "unknown"]
-    if array.device.is_cpu or array.memory is not Memory.UNKNOWN:
+    if array.device.is_cpu:
         parts.append(array.memory.value)
         parts.append(array.layout.form.value if array.layout.form is not Form.MAYBE_GAPPED else "gapped unless whole")
     links: list[str] = []

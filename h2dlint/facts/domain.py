@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from h2dlint.facts.layout import DENSE_UNRANKED, Layout, Size
+from h2dlint.facts.layout import DENSE_UNRANKED, Layout, Size, SliceIndex
 
 MAX_ALTERNATIVES = 8
 """A choice of more alternatives is cut to these; the dropped ones become one unknown alternative."""
@@ -25,6 +25,11 @@ ACCELERATOR_KIND = "accelerator"
 """A device known to be some accelerator, though not which."""
 UNKNOWN_KIND = ""
 META_KIND = "meta"
+
+
+POINTER = "pointer:"
+POINTER_INTO = "pointer-into:"
+"""Keys of unknown integers that are addresses: of a storage's first byte, or of somewhere in it."""
 
 
 class Memory(str, Enum):
@@ -158,6 +163,8 @@ class Array(Value, frozen=True):
     """Views and aliases share their base's number; 0 when it cannot be told."""
     from_numpy: bool = False
     index_built: bool = False
+    by_name: bool = False
+    """That it lies on the host is only what its name says (`lens_cpu`): it cannot vouch for another operand."""
     scalar: bool = False
     """An element read from an ndarray: a number as often as a tensor."""
 
@@ -198,6 +205,12 @@ class Named(Value, frozen=True):
     """Something outside the project, by dotted name: `torch.zeros`, `numpy`, `os.environ`."""
 
     name: str
+
+
+class Slice(Value, frozen=True):
+    """A slice object."""
+
+    item: SliceIndex
 
 
 class Function(Value, frozen=True, eq=False):
@@ -290,6 +303,7 @@ def signature(value: Value) -> object:
             value.dtype,
             value.from_numpy,
             value.index_built,
+            value.by_name,
         )
     if type(value) is Sequence:
         items = None if value.items is None else tuple(map(signature, value.items))

@@ -14,6 +14,8 @@ from h2dlint.facts.calls import call
 from h2dlint.facts.domain import (
     CPU,
     NOTHING,
+    Array,
+    Choice,
     Const,
     Function,
     Mapping,
@@ -22,6 +24,7 @@ from h2dlint.facts.domain import (
     Tag,
     Unknown,
     Value,
+    alternatives,
     join,
     mapped,
     unknown_tensor,
@@ -75,9 +78,17 @@ def _attribute(node: ast.Attribute, frame: Frame) -> Value:
 
 def on_host_by_name(value: Value, name: str) -> Value:
     """A name such as `lens_cpu`, `ids_cpu_tensor` or `buf.cpu` is fair evidence for the CPU, never for pinning."""
-    if "cpu" not in name or not isinstance(value, Unknown) or value.why or not _HOST_NAME.search(name):
+    if "cpu" not in name or not _HOST_NAME.search(name):
         return value
-    return unknown_tensor(CPU)
+    return mapped(value, _on_host)
+
+
+def _on_host(value: Value) -> Value:
+    if isinstance(value, Unknown) and not value.why:
+        return unknown_tensor(CPU, by_name=True)
+    if isinstance(value, Array) and value.device.is_unknown:
+        return value.but(device=CPU, by_name=True)
+    return value
 
 
 _HOST_NAME = re.compile(r"(?:^|_)cpu(?:_tensor|_buf|_buffer)?s?$")
@@ -149,7 +160,13 @@ def _one_of(values: list[Value], truths: list[Truth], is_and: bool) -> Value:
     kept = [
         value for value, found in zip(values[:-1], truths[:-1], strict=True) if found not in passes or found in stops
     ]
-    return join([*kept, values[-1]])
+    return join([*(kept if is_and else map(_where_true, kept)), values[-1]])
+
+
+def _where_true(value: Value) -> Value:
+    """The alternatives that `or` lets through."""
+    ways = tuple(way for way in alternatives(value) if truth(way.value) is not Truth.FALSE)
+    return Choice(ways) if ways and len(ways) < len(alternatives(value)) else value
 
 
 def _conditional(node: ast.IfExp, frame: Frame) -> Value:
@@ -210,6 +227,7 @@ def _dict(node: ast.Dict, frame: Frame) -> Value:
             continue
         key = evaluate(key_node, frame)
         if isinstance(key, Const):
+            items = [(known, held) for known, held in items if known != key.value]
             items.append((key.value, value))
         else:
             rest.append(value)

@@ -24,6 +24,7 @@ from h2dlint.facts.domain import (
     Instance,
     Loader,
     Mapping,
+    Method,
     ModuleValue,
     PinnedTest,
     Sequence,
@@ -81,7 +82,7 @@ def truth(value: Value) -> Truth:
         return Truth.AVAILABLE
     if kind is ConfigFlag:
         return Truth.CONFIG
-    if kind in (Function, Class, Instance, ModuleValue, DType, DeviceValue, Loader):
+    if kind in (Function, Class, Instance, Method, ModuleValue, DType, DeviceValue, Loader):
         return Truth.TRUE
     if isinstance(value, Array):
         return Truth.TRUE if value.kind == "module" else Truth.UNKNOWN

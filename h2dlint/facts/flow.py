@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from h2dlint.facts import flags
 from h2dlint.facts.arithmetic import binary
+from h2dlint.facts.copies import Direction
 from h2dlint.facts.domain import (
     NOTHING,
     Array,
@@ -18,6 +19,8 @@ from h2dlint.facts.domain import (
     Device,
     DeviceValue,
     Function,
+    Instance,
+    Mapping,
     Sequence,
     Tag,
     Unknown,
@@ -32,6 +35,7 @@ from h2dlint.facts.frame import Environment, Frame, join_environments, key_of
 from h2dlint.facts.indexing import read_index, store_element, stored
 from h2dlint.facts.iteration import item_of, loop_items
 from h2dlint.facts.refine import refined
+from h2dlint.facts.transfers import waits
 
 Statement: TypeAlias = Callable[[Any, Frame], bool]
 
@@ -101,10 +105,7 @@ def _assign_element(target: ast.Subscript, value: Value, frame: Frame) -> None:
     index = evaluate(target.slice, frame) if not isinstance(target.slice, ast.Slice) else NOTHING
     changed = stored(container, index, value)
     if changed is not container:
-        if "." in key:
-            frame.store_attribute(key, changed, target)
-        else:
-            frame.env[key] = changed
+        frame.assign(key, changed, target)
 
 
 def _constant_fill(value: Value) -> bool:
@@ -117,6 +118,9 @@ def _assign_attribute(target: ast.Attribute, value: Value, statement: ast.AST, f
     if target.attr == "data" and isinstance(base, Array) and isinstance(value, Array):
         _replace_storage(base, value, frame)
         return
+    for way in alternatives(base):
+        if isinstance(way.value, Instance) and way.value.info is not None:
+            frame.outside_stores.setdefault(target.attr, []).append((way.value.info, value, statement))
     key = key_of(target)
     if key:
         frame.store_attribute(key, value, statement)
@@ -141,7 +145,7 @@ def _augmented(statement: ast.AugAssign, frame: Frame) -> bool:
     current = evaluate(target, frame)
     value = evaluate(statement.value, frame)
     if isinstance(target, ast.Subscript):
-        _assign_element(target, value, frame)
+        _augment_element(target, current, value, statement, frame)
         return True
     if isinstance(current, Array):  # in place: the same memory
         if not _constant_fill(value):
@@ -160,6 +164,23 @@ def _augmented(statement: ast.AugAssign, frame: Frame) -> bool:
         return True
     assign(target, binary(current, value, statement.op, statement, frame), statement, frame)
     return True
+
+
+def _augment_element(
+    target: ast.Subscript, current: Value, value: Value, statement: ast.AugAssign, frame: Frame
+) -> None:
+    """`x[i] += y`: a tensor's element is read, changed and written where it lies; other items are replaced."""
+    container = without_none(evaluate(target.value, frame))
+    if isinstance(container, Array):
+        frame.written(container)
+        index = read_index(target.slice, evaluate, frame)
+        if container.device.is_accelerator and any(
+            not isinstance(one, Array) or one.device.is_cpu for one in index.fancy
+        ):
+            waits(frame, target, "__setitem__", Direction.H2D, None)
+        return
+    changed = current if isinstance(current, Array) else binary(current, value, statement.op, statement, frame)
+    _assign_element(target, changed, frame)
 
 
 def _return(statement: ast.Return, frame: Frame) -> bool:
@@ -187,7 +208,31 @@ def _delete(statement: ast.Delete, frame: Frame) -> bool:
     for target in statement.targets:
         if isinstance(target, ast.Name):
             frame.env.pop(target.id, None)
+        elif isinstance(target, ast.Subscript):
+            _delete_element(target, frame)
     return True
+
+
+def _delete_element(target: ast.Subscript, frame: Frame) -> None:
+    container, key = evaluate(target.value, frame), key_of(target.value)
+    index = evaluate(target.slice, frame) if not isinstance(target.slice, ast.Slice) else NOTHING
+    left: Value | None = None
+    if isinstance(container, Sequence):
+        items = list(container.items or ())
+        if (
+            items
+            and isinstance(index, Const)
+            and isinstance(index.value, int)
+            and -len(items) <= index.value < len(items)
+        ):
+            del items[index.value]
+            left = Sequence(tuple(items))
+        else:
+            left = Sequence(None, container.any_item())
+    elif isinstance(container, Mapping) and isinstance(index, Const):
+        left = Mapping(tuple(entry for entry in container.items if entry[0] != index.value), container.item)
+    if left is not None and key:
+        frame.assign(key, left, target)
 
 
 def _global(statement: ast.Global | ast.Nonlocal, frame: Frame) -> bool:
@@ -394,11 +439,16 @@ def _try(statement: ast.stmt, frame: Frame) -> bool:
     if run_body([*body, *statement.orelse], frame):  # type: ignore[attr-defined]
         ends.append((frame.env, Tag("case", statement, path=frame.module.path, text="when nothing is raised")))
     interrupted = join_environments(before, frame.env, (), ())
+    # A fallback for where nothing can be pinned is a guard like any other.
+    lines = frame.module.lines[statement.lineno - 1 : body[-1].end_lineno or body[-1].lineno]
+    tries_to_pin = any("pin_memory" in line for line in lines)
     for handler in handlers:
         frame.env = dict(interrupted)
         if handler.name:
             frame.env[handler.name] = NOTHING
-        tag = Tag("case", handler, path=frame.module.path, text=f"in the except branch (line {handler.lineno})")
+        tag = Tag(
+            "case", handler, True, not tries_to_pin, frame.module.path, f"in the except branch (line {handler.lineno})"
+        )
         frame.path.append(tag)
         goes_on = run_body(handler.body, frame)
         frame.path.pop()

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-from h2dlint.facts.domain import Array, Device, Function, Tag, Trail, Value, arrays_of, join, mapped
+from h2dlint.facts.domain import Array, Device, Function, Memory, Tag, Trail, Value, arrays_of, join, mapped
 from h2dlint.facts.modules import ClassInfo, ModuleInfo
 from h2dlint.facts.outcomes import Outcome
 
@@ -51,6 +51,12 @@ class Interpreter(Protocol):
     def tick(self) -> None:
         """Count one step; raises BudgetExceededError when the function has used its budget."""
 
+    def register(self, storage: int, memory: Memory, trail: Trail) -> None:
+        """Memory that was page-locked after it was allocated."""
+
+    def registered(self, array: Array) -> Array:
+        """The array, pinned if its memory was page-locked since."""
+
     def fresh_storage(self) -> int:
         """A number for newly allocated memory."""
 
@@ -78,10 +84,12 @@ class Frame:
         "module",
         "outer_names",
         "outer_writes",
+        "outside_stores",
         "owner",
         "path",
         "qualname",
         "returns",
+        "root",
         "scope",
         "self_name",
         "stores",
@@ -101,6 +109,8 @@ class Frame:
         self.default_device: Device | None = None
         self.context: tuple[ast.AST, ...] = ()
         """The call sites through which this activation was reached; empty when the function is looked at on its own."""
+        self.root: ast.AST | None = function
+        """The function that is looked at, of which this is a call."""
         self.depth = 0
         self.loop_depth = 0
         self.dotted = False
@@ -112,6 +122,8 @@ class Frame:
         self.falls_through = True
         """Whether control reached the end of the body."""
         self.stores: dict[str, list[tuple[Value, ast.AST]]] = {}
+        self.outside_stores: dict[str, list[tuple[ClassInfo, Value, ast.AST]]] = {}
+        """Attributes of objects of known classes that were assigned: owner, value and where, by attribute."""
         self.globals: set[str] = set()
         self.jumps: list[Environment] = []
         self.defined: set[ast.AST] = set()
@@ -137,6 +149,13 @@ class Frame:
         if (name not in self.env and self.scope is not None and name in self.scope) or name in self.outer_writes:
             self.outer_writes[name] = value
         self.env[name] = value
+
+    def assign(self, key: str, value: Value, node: ast.AST) -> None:
+        """A variable or, by dotted name, an attribute now holds `value`."""
+        if "." in key:
+            self.store_attribute(key, value, node)
+        else:
+            self.rebind(key, value)
 
     def change_storage(self, storage: int, change: Callable[[Array], Array]) -> None:
         """Every variable that shares this memory has changed with it."""

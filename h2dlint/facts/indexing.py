@@ -16,8 +16,10 @@ from h2dlint.facts.domain import (
     Loader,
     Mapping,
     Memory,
+    Named,
     Number,
     Sequence,
+    Slice,
     Trail,
     Unknown,
     Value,
@@ -36,12 +38,14 @@ Evaluate: TypeAlias = Callable[[ast.expr, Frame], Value]
 class Indices:
     """An evaluated index: its basic items, or the fancy ones that make a copy."""
 
-    __slots__ = ("basic", "fancy", "unknown")
+    __slots__ = ("basic", "fancy", "field", "unknown")
 
     def __init__(self) -> None:
         self.basic: list[Index] = []
         self.fancy: list[Value] = []
         self.unknown = False
+        self.field = False
+        """A field of a structured ndarray: its elements lie apart."""
 
 
 def read_index(node: ast.expr, evaluate: Evaluate, frame: Frame) -> Indices:
@@ -67,10 +71,20 @@ def _read_item(item: ast.expr, found: Indices, evaluate: Evaluate, frame: Frame)
             found.basic.append(lay.Ellipsis_())
         elif isinstance(value.value, bool):
             found.fancy.append(value)
+        elif isinstance(value.value, str):
+            found.field = True
         else:
             found.basic.append(lay.IntIndex())
-    elif isinstance(value, Number):
+    elif (
+        isinstance(value, Number)
+        or (isinstance(value, Array) and value.scalar)
+        or (isinstance(value, Array) and value.device.is_cpu and value.layout.rank == 0 and value.dtype != "bool")
+    ):
         found.basic.append(lay.IntIndex())
+    elif isinstance(value, Named) and value.name == "numpy.newaxis":
+        found.basic.append(lay.NewAxis())
+    elif isinstance(value, Slice):
+        found.basic.append(value.item)
     elif (isinstance(value, Array) and not value.scalar) or isinstance(value, Sequence):
         found.fancy.append(value)
         found.basic.append(lay.IntIndex())
@@ -154,7 +168,7 @@ def _sequence_element(value: Sequence, node: ast.Subscript, evaluate: Evaluate, 
     return value.any_item()
 
 
-def array_element(array: Array, index: Indices, node: ast.AST, frame: Frame) -> Value:
+def array_element(array: Array, index: Indices, node: ast.expr, frame: Frame) -> Value:
     """`tensor[index]` or `ndarray[index]`."""
     if array.device.is_accelerator:
         return _device_element(array, index, node, frame)
@@ -173,6 +187,11 @@ def array_element(array: Array, index: Indices, node: ast.AST, frame: Frame) -> 
             storage=frame.interpreter.fresh_storage(),
             index_built=built,
         )
+    if index.field and array.kind != "ndarray":
+        return NOTHING
+    if index.field:
+        single = lay.element_count(array.layout) == 1
+        return array.but(layout=array.layout if single else lay.GAPPED_UNRANKED, dtype=None)
     layout = lay.indexed(array.layout, index.basic)
     if index.unknown:
         layout = DENSE_UNRANKED if array.layout.form is Form.DENSE else lay.UNKNOWN_LAYOUT
@@ -198,7 +217,7 @@ def _slice_trail(array: Array, layout: Layout, node: ast.AST, frame: Frame) -> T
     return frame.trail(node, "slice", message, array.trail)
 
 
-def _device_element(array: Array, index: Indices, node: ast.AST, frame: Frame) -> Value:
+def _device_element(array: Array, index: Indices, node: ast.expr, frame: Frame) -> Value:
     """Indexing a device tensor: a CPU index is sent over with a wait, a device scalar is read back (FACTS)."""
     for one in index.fancy:
         if isinstance(one, Sequence) or (isinstance(one, Array) and one.kind == "ndarray"):
@@ -213,7 +232,7 @@ def _device_element(array: Array, index: Indices, node: ast.AST, frame: Frame) -
     return array.but(layout=layout)
 
 
-def store_element(target: Value, index: Indices, value: Value, node: ast.AST, frame: Frame) -> None:
+def store_element(target: Value, index: Indices, value: Value, node: ast.expr, frame: Frame) -> None:
     """`target[index] = value` on a device tensor: which of them wait (FACTS)."""
     for way in target.alternatives if isinstance(target, Choice) else ():
         store_element(way.value, index, value, node, frame)
@@ -241,12 +260,13 @@ def store_element(target: Value, index: Indices, value: Value, node: ast.AST, fr
 
 
 def stored(container: Value, key: Value, value: Value) -> Value:
-    """The container after `container[key] = value`."""
+    """The container after `container[key] = value`; where the key is not known, any entry may be the one."""
     if isinstance(container, Mapping):
         if isinstance(key, Const):
             items = tuple((known, item) for known, item in container.items if known != key.value)
             return Mapping((*items, (key.value, value)), container.item)
-        return Mapping(container.items, value if container.item is None else join((container.item, value)))
+        entries = tuple((known, join((item, value))) for known, item in container.items)
+        return Mapping(entries, value if container.item is None else join((container.item, value)))
     if isinstance(container, Sequence):
         if (
             container.items is not None

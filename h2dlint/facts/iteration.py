@@ -8,6 +8,7 @@ from h2dlint.facts.attributes import class_member
 from h2dlint.facts.domain import (
     NOTHING,
     Array,
+    Const,
     Function,
     Instance,
     Loader,
@@ -28,6 +29,8 @@ MAX_UNROLLED = 4
 
 def loop_items(iterated: Value, node: ast.AST, frame: Frame) -> list[Value]:
     """What the loop variable is: one value per known item of a short sequence, else one for all."""
+    if isinstance(iterated, Mapping) and iterated.item is None and 0 < len(iterated.items) <= MAX_UNROLLED:
+        return [Const(key) for key, _ in iterated.items]
     if isinstance(iterated, Sequence) and iterated.items is not None and 0 < len(iterated.items) <= MAX_UNROLLED:
         return list(iterated.items)
     return [item_of(iterated, node, frame)]
@@ -46,7 +49,7 @@ def _item_of(value: Value, node: ast.AST, frame: Frame) -> Value:
     if isinstance(value, Loader):
         return value.batch
     if isinstance(value, Mapping):
-        return NOTHING
+        return join([Const(key) for key, _ in value.items]) if value.items and value.item is None else NOTHING
     if isinstance(value, Instance) and value.info is not None:
         method = class_member(value.info, "__iter__", frame)
         if isinstance(method, Function):

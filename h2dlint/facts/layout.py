@@ -38,6 +38,10 @@ class Symbol(Struct, frozen=True):
     bound: int | None = None
 
 
+class SpareInt(int):
+    """An integer that came from adding a constant to a parameter: a size with a spare place at its end."""
+
+
 Size: TypeAlias = int | Symbol | None
 
 
@@ -151,6 +155,14 @@ def _mismatch(inner: Axis | None, outer: list[Axis], expected: Stride | None) ->
     if inner is not None and inner.cut is None:
         return Form.MAYBE_GAPPED
     return Form.GAPPED
+
+
+def same_strides(left: Layout, right: Layout) -> bool:
+    """Whether two layouts of the same sizes run through memory in the same order."""
+    if left.axes is None or right.axes is None:
+        return left.form in (Form.DENSE, Form.EMPTY) and right.form in (Form.DENSE, Form.EMPTY)
+    pairs = zip(left.axes, right.axes, strict=False)
+    return len(left.axes) == len(right.axes) and all(one.stride == two.stride or one.size == 1 for one, two in pairs)
 
 
 def is_row_major(layout: Layout) -> bool:
@@ -316,9 +328,13 @@ def sliced(axis: Axis, item: SliceIndex) -> Axis:
 
 
 def _stepped(size: Size, item: SliceIndex) -> Size:
-    if isinstance(size, int) and isinstance(item.step, int) and not item.has_start and not item.has_stop:
-        return -(-size // abs(item.step))
-    return fresh_symbol()
+    bounds = (item.start, item.stop, item.step)
+    given = (item.has_start, item.has_stop, item.has_step)
+    if isinstance(size, int) and all(
+        not has or isinstance(bound, int) for bound, has in zip(bounds, given, strict=True)
+    ):
+        return len(range(*slice(*bounds).indices(size)))
+    return fresh_symbol(size if isinstance(size, int) else None)
 
 
 def _length(size: Size, start: Size, stop: Size, item: SliceIndex) -> Size:
@@ -355,6 +371,8 @@ def _is_cut(size: Size, start: Size, stop: Size, item: SliceIndex) -> bool | Non
     if not item.has_stop:
         return False
     if isinstance(stop, int):
+        return True
+    if isinstance(size, SpareInt):
         return True
     if isinstance(stop, Symbol) and isinstance(size, Symbol):
         if stop.name == size.name:
@@ -483,12 +501,81 @@ def _along(layout: Layout, axis: int, item: Index) -> Layout:
 
 
 def reshaped(layout: Layout, sizes: SequenceOf[Size] | None) -> Layout | None:
-    """`view(sizes)` or `reshape(sizes)` of a dense layout; `None` when the data must be copied to be reshaped."""
+    """`view(sizes)` or `reshape(sizes)`; `None` when the data must be copied to be reshaped."""
     if layout.form in (Form.DENSE, Form.EMPTY):
         return _filled(layout, sizes)
-    if layout.form is Form.UNKNOWN:
-        return UNKNOWN_LAYOUT
-    return None
+    if layout.form is Form.UNKNOWN or layout.axes is None or sizes is None:
+        return None if layout.form is not Form.UNKNOWN and sizes is not None and len(sizes) == 1 else UNKNOWN_LAYOUT
+    wanted = _filled(layout, sizes).sizes or ()
+    if not all(isinstance(size, int) for size in (*wanted, *(layout.sizes or ()))):
+        return None if len(sizes) <= 1 else UNKNOWN_LAYOUT
+    return _restrided(layout.axes, [size for size in wanted if isinstance(size, int)])
+
+
+def _restrided(axes: tuple[Axis, ...], wanted: list[int]) -> Layout | None:
+    """The strides of a view of other sizes, as torch computes them: old axes that continue each other form a block,
+    and a new axis may split a block but not cross into the next one."""
+    out: list[Axis] = []
+    blocks = _blocks(axes)
+    position = len(wanted) - 1
+    for count, stride in reversed(blocks):
+        filled = 1
+        inner = stride
+        while position >= 0 and (filled < count or wanted[position] == 1):
+            size = wanted[position]
+            out.insert(0, Axis(size, inner))
+            inner = inner.times(size) or inner
+            filled *= size
+            position -= 1
+        if filled != count:
+            return None
+    return Layout(tuple(out)) if position < 0 else None
+
+
+def _blocks(axes: tuple[Axis, ...]) -> list[tuple[int, Stride]]:
+    """Runs of axes, outer first, in which each one begins where the next inner one ends: element count and stride."""
+    blocks: list[tuple[int, Stride]] = []
+    outermost: Stride | None = None
+    for axis in reversed([axis for axis in axes if axis.size != 1]):
+        size, stride = axis.size, axis.stride
+        if not isinstance(size, int) or stride is None:
+            return []
+        if blocks and outermost is not None and stride == outermost:
+            blocks[0] = (blocks[0][0] * size, blocks[0][1])
+        else:
+            blocks.insert(0, (size, stride))
+        outermost = stride.times(size)
+    return blocks or [(1, UNIT)]
+
+
+def unfolded(layout: Layout, axis: int, size: Size, step: Size) -> Layout:
+    """`unfold(axis, size, step)`: windows along an axis, dense only where they tile it."""
+    position = None if layout.axes is None else _normal(axis, len(layout.axes))
+    if layout.axes is None or position is None or not isinstance(size, int) or not isinstance(step, int):
+        return GAPPED_UNRANKED
+    old = layout.axes[position]
+    if not isinstance(old.size, int) or old.stride is None:
+        return GAPPED_UNRANKED
+    windows = Axis((old.size - size) // step + 1, Stride(old.stride.factor * step, old.stride.symbols))
+    axes = (*layout.axes[:position], windows, *layout.axes[position + 1 :], Axis(size, old.stride))
+    return Layout(axes)
+
+
+def diagonal(layout: Layout) -> Layout:
+    """The main diagonal: gapped, unless it is a single element."""
+    if layout.axes is not None and len(layout.axes) == 2 and any(axis.size == 1 for axis in layout.axes):
+        return Layout((Axis(1, UNIT),))
+    return GAPPED_UNRANKED
+
+
+def channels_last(layout: Layout) -> Layout:
+    """The layout of the same sizes with the channels innermost (`torch.channels_last`)."""
+    if layout.sizes is None or len(layout.sizes) not in (4, 5):
+        return PERMUTED_UNRANKED
+    sizes = layout.sizes
+    inner = dense([sizes[0], *sizes[2:], sizes[1]])
+    axes = inner.axes or ()
+    return Layout((axes[0], axes[-1], *axes[1:-1]))
 
 
 def _filled(layout: Layout, sizes: SequenceOf[Size] | None) -> Layout:
@@ -510,11 +597,13 @@ def _filled(layout: Layout, sizes: SequenceOf[Size] | None) -> Layout:
 
 def flattened(layout: Layout, start: int = 0, end: int = -1) -> Layout | None:
     """`flatten(start, end)`; `None` when it copies."""
-    if layout.form not in (Form.DENSE, Form.EMPTY):
-        return UNKNOWN_LAYOUT if layout.form is Form.UNKNOWN else None
+    if layout.form is Form.UNKNOWN:
+        return UNKNOWN_LAYOUT
     if layout.axes is None:
-        return layout
+        return layout if layout.loose in (Form.DENSE, Form.EMPTY) else None
     rank = len(layout.axes)
+    if layout.form not in (Form.DENSE, Form.EMPTY):
+        return reshaped(layout, _flat_sizes(layout, start, end))
     first, last = _normal(start, rank), _normal(end, rank)
     if first is None or last is None:
         return dense([fresh_symbol()])
@@ -524,6 +613,12 @@ def flattened(layout: Layout, start: int = 0, end: int = -1) -> Layout | None:
     for size in middle:
         product = product * size if isinstance(product, int) and isinstance(size, int) else fresh_symbol()
     return dense([*sizes[:first], product, *sizes[last + 1 :]])
+
+
+def _flat_sizes(layout: Layout, start: int, end: int) -> list[Size]:
+    sizes = list(layout.sizes or ())
+    first, last = _normal(start, len(sizes)), _normal(end, len(sizes))
+    return [-1] if first is None or last is None else [*sizes[:first], -1, *sizes[last + 1 :]]
 
 
 def broadcast_needed(source: Layout, destination: Layout) -> bool | None:

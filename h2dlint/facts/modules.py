@@ -75,6 +75,12 @@ class ClassInfo:
         bases = [_last_name(base) for base in self.node.bases]
         return "dataclass" in names or "NamedTuple" in bases or "define" in names or "Struct" in bases
 
+    @cached_property
+    def pins_by_name(self) -> bool:
+        """Whether some method pins attributes whose names are only known at run time."""
+        first, last = self.node.lineno, self.node.end_lineno or self.node.lineno
+        return any("setattr(self," in line and "pin" in line for line in self.module.lines[first - 1 : last])
+
     def methods_naming(self, attribute: str) -> list[FunctionNode]:
         """The methods whose text stores something under `.attribute`: assignment, unpacking, `append` and the like."""
         lines = self.module.lines_storing(attribute)
@@ -131,7 +137,7 @@ class ModuleInfo:
                 targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
                 for target in targets:
                     for node in ast.walk(target):
-                        if isinstance(node, ast.Name):
+                        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                             self.assigned.add(node.id)
 
     def add_import(self, statement: ast.Import | ast.ImportFrom, into: dict[str, tuple[str, str | None]]) -> None:
@@ -183,17 +189,39 @@ class ModuleInfo:
         return all(self._stores_none(line, attribute) for line in own)
 
     def _stores_none(self, line: int, attribute: str) -> bool:
-        target, _, value = self._lines[line - 1].partition("#")[0].partition("=")
+        target, _, value = self.lines[line - 1].partition("#")[0].partition("=")
         return value.strip() == "None" and target.partition(":")[0].strip() == f"self.{attribute}"
 
     @cached_property
-    def _lines(self) -> list[str]:
+    def lines(self) -> list[str]:
+        """The text by line."""
         return self.text.split("\n")
+
+    def units_storing_outside(self, attribute: str) -> list[Unit]:
+        """The outermost functions that assign `something.attribute` where something is not `self`."""
+        lines = self._outside_stores.get(attribute)
+        return [unit for unit in self.units if unit.parent is None and holds(unit.node, lines)] if lines else []
+
+    @cached_property
+    def _outside_stores(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for match in _OUTSIDE_STORE.finditer(self.text):
+            found.setdefault(match.group(1), []).append(self.line_at(match.start()))
+        return found
+
+    def subclasses(self, info: ClassInfo) -> list[ClassInfo]:
+        """The classes of the module that name `info` as a base, or a class that does."""
+        found = [info]
+        for owner in found:
+            for other in self.classes.values():
+                if other not in found and any(_last_name(base) == owner.name for base in other.node.bases):
+                    found.append(other)
+        return found[1:]
 
     @cached_property
     def _store_lines(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
-        for number, line in enumerate(self._lines, 1):
+        for number, line in enumerate(self.lines, 1):
             if "self." in line:
                 for name in _stored_names(line):
                     found.setdefault(name, []).append(number)
@@ -218,6 +246,11 @@ class ModuleInfo:
         return lines
 
     @cached_property
+    def sets_default_device(self) -> bool:
+        """Whether some function changes torch's default device: then no factory's device is certain."""
+        return "set_default_device(" in self.text or "set_default_tensor_type(" in self.text
+
+    @cached_property
     def declared_global(self) -> frozenset[str]:
         """Names that some function declares global."""
         return frozenset(name for match in _GLOBAL.finditer(self.text) for name in re.findall(r"\w+", match.group(1)))
@@ -229,6 +262,7 @@ def holds(node: FunctionNode, lines: list[int]) -> bool:
     return position < len(lines) and lines[position] <= (node.end_lineno or node.lineno)
 
 
+_OUTSIDE_STORE = re.compile(r"^[ \t]+(?!self\.)\w+\.(\w+)(?:[ \t]*:[^=\n]{1,80})?[ \t]*=(?!=)", re.MULTILINE)
 _GLOBAL = re.compile(r"^[ \t]+global[ \t]+([\w, \t]+)", re.MULTILINE)
 _ATTRIBUTE = re.compile(r"\bself\.(\w+)")
 _GROWS = re.compile(r"\bself\.(\w+)\.(?:append|extend|insert|add|update|setdefault|appendleft)\(")

@@ -19,6 +19,7 @@ from h2dlint.facts.domain import (
     DeviceValue,
     DType,
     Memory,
+    Named,
     Number,
     Sequence,
     Tag,
@@ -26,12 +27,14 @@ from h2dlint.facts.domain import (
     Unknown,
     Value,
     alternatives,
+    join,
     mapped,
+    unknown_tensor,
 )
 from h2dlint.facts.flags import Truth, truth
 from h2dlint.facts.frame import Frame
 from h2dlint.facts.layout import DENSE_UNRANKED, Form, Layout, Size, Symbol
-from h2dlint.facts.torch_api import SAME_DTYPE, TAKES_NUMBERS, Effect, Op
+from h2dlint.facts.torch_api import DTYPES, SAME_DTYPE, TAKES_NUMBERS, Effect, Op
 
 MAX_WAYS = 12
 """Combinations of alternatives of several arguments that one call looks at."""
@@ -342,6 +345,34 @@ def _narrow(layout: Layout, args: list[Value], keywords: dict[str, Value]) -> La
     return lay.UNKNOWN_LAYOUT if axis is None else lay.narrowed(layout, axis, start, length)
 
 
+def _unfold(layout: Layout, args: list[Value], keywords: dict[str, Value]) -> Layout:
+    axis = _axis(args, keywords, 0, 0, "dimension")
+    size = as_size(keywords.get("size", args[1] if len(args) > 1 else None))
+    step = as_size(keywords.get("step", args[2] if len(args) > 2 else None))
+    return lay.GAPPED_UNRANKED if axis is None else lay.unfolded(layout, axis, size, step)
+
+
+def _as_strided(layout: Layout, args: list[Value], keywords: dict[str, Value]) -> Layout:
+    size = keywords.get("size", args[0] if args else NOTHING)
+    stride = keywords.get("stride", args[1] if len(args) > 1 else NOTHING)
+    sizes, strides = shape_sizes([size]), shape_sizes([stride])
+    return lay.UNKNOWN_LAYOUT if sizes is None or strides is None else lay.strided(sizes, strides)
+
+
+def memory_order(keywords: dict[str, Value]) -> str:
+    """What `memory_format=` asks for: `contiguous_format`, `channels_last`, or nothing that changes the order."""
+    value = keywords.get("memory_format")
+    name = value.name.rpartition(".")[2] if isinstance(value, Named) else ""
+    return "" if name == "preserve_format" else name
+
+
+def ordered(layout: Layout, order: str) -> Layout:
+    """The layout of the same sizes in a memory order."""
+    if order.startswith("channels_last"):
+        return lay.channels_last(layout)
+    return DENSE_UNRANKED if layout.sizes is None else lay.dense(layout.sizes)
+
+
 def _flatten(layout: Layout, args: list[Value], keywords: dict[str, Value]) -> Layout | None:
     start, end = _axis(args, keywords, 0, 0, "start_dim"), _axis(args, keywords, 1, -1, "end_dim")
     return lay.flattened(layout, 0 if start is None else start, -1 if end is None else end)
@@ -350,7 +381,10 @@ def _flatten(layout: Layout, args: list[Value], keywords: dict[str, Value]) -> L
 _VIEWS: dict[str, Callable[[Layout, list[Value], dict[str, Value]], Layout | None]] = {
     "same": lambda layout, args, keywords: layout,
     "unranked": lambda layout, args, keywords: Layout(None, layout.form),
-    "gapped": lambda layout, args, keywords: lay.GAPPED_UNRANKED,
+    "diagonal": lambda layout, args, keywords: lay.GAPPED_UNRANKED if args or keywords else lay.diagonal(layout),
+    "unfolded": _unfold,
+    "strided": _as_strided,
+    "component": lambda layout, args, keywords: lay.GAPPED_UNRANKED,
     "view": _view,
     "unsqueezed": _unsqueeze,
     "squeezed": _squeeze,
@@ -451,18 +485,13 @@ def fresh(
             frame.interpreter.fresh_storage(),
             False,
             index_built,
+            by_name=all(array.by_name for array in inputs) if inputs else False,
         )
-    return Array(
-        "tensor",
-        device,
-        Memory.UNKNOWN,
-        DENSE_UNRANKED,
-        None,
-        dtype,
-        frame.interpreter.fresh_storage(),
-        False,
-        index_built,
-    )
+    # Of an unknown device it is known at least that, on the host, it would be pageable.
+    memory = Memory.PAGEABLE if device.is_unknown else Memory.UNKNOWN
+    trail = frame.trail(node, label, f"`{label}` makes a fresh tensor", decisive.trail if decisive else None)
+    storage = frame.interpreter.fresh_storage()
+    return Array("tensor", device, memory, layout, trail, dtype, storage, False, index_built)
 
 
 def result_device(inputs: list[Array], unknown_inputs: bool) -> Device:
@@ -470,8 +499,7 @@ def result_device(inputs: list[Array], unknown_inputs: bool) -> Device:
     for array in inputs:
         if array.device.is_accelerator:
             return array.device
-    solid = [array for array in inputs if array.device.is_cpu and array.layout.rank != 0]
-    if solid:
+    if any(array.device.is_cpu and array.layout.rank != 0 and not array.by_name for array in inputs):
         return CPU
     unknown = next((array.device for array in inputs if array.device.is_unknown), None)
     if unknown is not None or unknown_inputs:
@@ -503,17 +531,16 @@ def densified(
     array: Array, row: Op, name: str, args: list[Value], keywords: dict[str, Value], node: ast.AST, frame: Frame
 ) -> Value:
     """`contiguous`, `reshape`, `flatten`: the same memory where it is dense already, else a fresh copy."""
+    form = array.layout.form
+    target = DENSE_UNRANKED
     if name == "contiguous":
-        to_other_order = "memory_format" in keywords or bool(args)
-        same = array.layout.form in (Form.DENSE, Form.EMPTY) and not to_other_order
+        target = ordered(array.layout, memory_order(keywords))
+        same = form in (Form.DENSE, Form.EMPTY, Form.PERMUTED) and lay.same_strides(array.layout, target)
         layout = array.layout if same else None
     else:
         layout = view_layout(row.shape, array, args, keywords)
-    form = array.layout.form
     if layout is not None and form is not Form.UNKNOWN:
         return array.but(layout=layout)
-    sizes = array.layout.sizes if name == "contiguous" else None
-    target = DENSE_UNRANKED if sizes is None else lay.dense(sizes)
     if form in (Form.UNKNOWN, Form.MAYBE_GAPPED) and array.memory is not Memory.PAGEABLE and array.device.is_cpu:
         return array.but(layout=target, memory=Memory.UNKNOWN, storage=0)
     return fresh(
@@ -584,28 +611,56 @@ def torch_call(
     if "out" in keywords and not is_none(keywords["out"]):
         return written_out(keywords["out"], frame)
     if row.effect is Effect.FRESH or row.effect is Effect.FRESH_PAIR:
-        inputs, hidden = flat_arrays([receiver] if name in TAKES_NUMBERS else [receiver, *args, *keywords.values()])
-        if not inputs:
-            return Unknown()
-        result = fresh_of(row, name, inputs, hidden, node, frame, isinstance(receiver, Choice))
-        return (
-            Sequence(None, result)
-            if row.effect is Effect.FRESH_PAIR and _gives_several(name, args, keywords)
-            else result
-        )
+        whole = name in _REDUCTIONS and not args and not {"dim", "axis", "keepdim"} & set(keywords)
+        operands = [receiver] if name in TAKES_NUMBERS else [receiver, *args, *keywords.values()]
+        ways = [(fresh_of(row, name, way, node, frame, whole), tags) for way, tags in operand_ways(operands)]
+        result = join([value for value, _ in ways], [tags for _, tags in ways])
+        several = row.effect is Effect.FRESH_PAIR and _gives_several(name, args, keywords)
+        return Sequence(None, result) if several else result
     return mapped(receiver, lambda inner: _one_call(row, name, inner, args, keywords, node, frame))
 
 
 def written_out(value: Value, frame: Frame) -> Value:
-    """The `out=` of a call: the same memory, holding a result now."""
+    """The `out=` of a call: the same memory, holding a result now; an empty one is resized."""
     frame.written(value)
-    return mapped(value, lambda held: held.but(index_built=False) if isinstance(held, Array) else held)
+    return mapped(value, _holding_result)
 
 
-def fresh_of(
-    row: Op, name: str, inputs: list[Array], hidden: bool, node: ast.AST, frame: Frame, differs: bool
-) -> Value:
+def _holding_result(value: Value) -> Value:
+    if not isinstance(value, Array):
+        return value
+    layout = DENSE_UNRANKED if value.layout.form is Form.EMPTY else value.layout
+    return value.but(index_built=False, layout=layout)
+
+
+def operand_ways(operands: list[Value]) -> list[tuple[list[Value], tuple[Tag, ...]]]:
+    """The combinations of what each operand can be. A list of unknown length is all of one kind on each way."""
+    if not any(type(operand) in (Choice, Sequence) for operand in operands):
+        return [(operands, ())]
+    spread = [_item_ways(operand) if isinstance(operand, Sequence) else operand for operand in operands]
+    return [([value for value in way if value is not None], tags) for way, tags in combinations(*spread)]
+
+
+def _item_ways(sequence: Sequence) -> Value:
+    """A sequence whose items differ by path, as a choice of sequences."""
+    if sequence.items is None:
+        ways = alternatives(sequence.item)
+        return (
+            Choice(tuple(Alternative(Sequence(None, way.value), way.tags) for way in ways))
+            if len(ways) > 1
+            else sequence
+        )
+    if not any(type(item) is Choice for item in sequence.items):
+        return sequence
+    rows = combinations(*sequence.items)
+    return Choice(tuple(Alternative(Sequence(tuple(item or NOTHING for item in row)), tags) for row, tags in rows))
+
+
+def fresh_of(row: Op, name: str, operands: list[Value], node: ast.AST, frame: Frame, whole: bool) -> Value:
     """A computation's result with what is left of dtype, shape and index-builtness."""
+    inputs, hidden = flat_arrays(operands)
+    if not inputs:
+        return unknown_tensor() if name in _JOINING else Unknown()
     index_built = row.index and not hidden and all(array.index_built for array in inputs)
     dtype = (
         "bool"
@@ -615,6 +670,8 @@ def fresh_of(
         else None
     )
     sizes = inputs[0].layout.sizes if name == "clone" and len(inputs) == 1 else None
+    if whole:
+        sizes = ()
     if sizes is None and name in _ELEMENTWISE:
         sizes = common_sizes(inputs)
     layout = DENSE_UNRANKED if sizes is None else lay.dense(sizes)
@@ -662,6 +719,14 @@ _ELEMENTWISE = frozenset(
         "cumsum",
     ]
 )
+_JOINING = frozenset(["cat", "stack", "concat", "pad", "pad_sequence"])
+"""What these make of anything is a dense tensor."""
+
+_REDUCTIONS = frozenset(
+    ["sum", "prod", "max", "min", "argmax", "argmin", "any", "all", "mean", "median", "std", "var", "norm", "nansum"]
+)
+"""Over all elements these give a single one."""
+
 _BOOLEAN = frozenset(
     [
         "eq",
@@ -780,6 +845,9 @@ def _one_call(
     return NOTHING
 
 
+_REAL_DTYPES = frozenset(DTYPES.keys() - {"complex64", "complex128", "cfloat"})
+
+
 def _viewed(
     row: Op, name: str, inner: Array, args: list[Value], keywords: dict[str, Value], node: ast.AST, frame: Frame
 ) -> Value:
@@ -790,6 +858,8 @@ def _viewed(
             layout = lay.strided(sizes, strides) if sizes is not None and strides is not None else DENSE_UNRANKED
             return source.but(kind="tensor", layout=layout)
         return NOTHING
+    if row.shape == "component" and (name == "real" or name == "imag") and inner.dtype in _REAL_DTYPES:
+        return inner if name == "real" else NOTHING
     if name == "resize_":
         sizes = shape_sizes(args)
         return inner.but(layout=DENSE_UNRANKED if sizes is None else lay.dense(sizes), index_built=False)

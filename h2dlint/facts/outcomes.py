@@ -13,7 +13,7 @@ from h2dlint.facts.domain import Array, Tag
 class Outcome(Struct, frozen=True, eq=False):
     """One way of one transfer."""
 
-    node: ast.AST
+    node: ast.expr
     call: str
     verdict: Verdict
     direction: Direction
@@ -26,6 +26,10 @@ class Outcome(Struct, frozen=True, eq=False):
     context: tuple[ast.AST, ...] = ()
     module: str = ""
     why: str = ""
+    open: bool = False
+    """Hangs on what a caller passes: the length of a slice, the value of a flag."""
+    root: ast.AST | None = None
+    """The function that was looked at when this was seen."""
     to_accelerator: bool = False
     """The destination is shown to be an accelerator, not just assumed."""
 

@@ -14,6 +14,7 @@ from h2dlint.facts.annotations import annotated_value
 from h2dlint.facts.attributes import decorator_names, named_attribute
 from h2dlint.facts.domain import (
     NOTHING,
+    SOMEWHERE,
     Array,
     Available,
     Class,
@@ -27,6 +28,7 @@ from h2dlint.facts.domain import (
     Number,
     Sequence,
     Tag,
+    Trail,
     Unknown,
     Value,
     join,
@@ -81,9 +83,10 @@ class Project:
         self._constructions: dict[ClassInfo, list[tuple[Instance, ast.AST]]] = {}
         self._incomplete = False
         """Whether the question under way met one that is still open, so that its answer must not be remembered."""
+        self._registered: dict[int, tuple[Memory, Trail]] = {}
         self._partial_reads = 0
         self._hasty: set[ast.AST] = set()
-        """Functions that were run while an attribute they read was still being looked up."""
+        """Functions that read an attribute or a global while that was still being looked up."""
         self._finished: set[str] = set()
         self._stack: list[ast.AST] = []
         self._steps = 0
@@ -105,8 +108,9 @@ class Project:
         """A module-level name of `module`; a dotted name is a variable of a class body."""
         found = module.resolved.get(name)
         if found is None:
+            partial_reads = self._partial_reads
             found = self._resolve(module, name)
-            if self._ready(module):
+            if self._ready(module) and partial_reads == self._partial_reads:
                 module.resolved[name] = found
         return found
 
@@ -155,6 +159,7 @@ class Project:
             if not _declares_global(unit.node, name):
                 continue
             inner = self.run_unit(module, unit)
+            self._partial_reads += inner is None
             values.extend(held for held, _ in (inner.stores.get(f"global {name}", ()) if inner else ()))
         return join(values)
 
@@ -216,9 +221,12 @@ class Project:
             self.run_unit(module, unit.parent)
             if unit.node in self._units:
                 return self._units[unit.node]
-        self._units[unit.node] = None
         self.run_module(module)
-        amid_questions, partial_reads = bool(self._open), self._partial_reads
+        self._units[unit.node] = None
+        return self._run_unit(module, unit)
+
+    def _run_unit(self, module: ModuleInfo, unit: Unit) -> Frame:
+        partial_reads = self._partial_reads
         frame = self._frame(module, unit.node, unit.qualname)
         outer = self._units.get(unit.parent.node) if unit.parent is not None else None
         frame.scope = None if outer is None else {**(outer.scope or {}), **outer.env}
@@ -229,24 +237,25 @@ class Project:
         receiver = Instance(unit.owner) if unit.owner is not None else None
         self._bind(frame, unit.node, receiver, [], {}, own=True)
         frame.default_device = self._globals[id(module)].default_device
+        if frame.default_device is None and module.sets_default_device:
+            frame.default_device = SOMEWHERE
         frame.depth = 0 if unit.node in self.sought else MAX_DEPTH - SIDE_DEPTH
         with _Budget(self):
             self._stack.append(unit.node)
             self._guarded(lambda: self._finish(frame, unit.node.body))
             self._stack.pop()
         self._units[unit.node] = frame
-        if amid_questions and self._partial_reads != partial_reads:
+        if self._partial_reads != partial_reads:
             self._hasty.add(unit.node)
         return frame
 
     def settle(self, module: ModuleInfo) -> None:
-        """Run again what was run too early: every attribute that it reads can be looked up in full now."""
+        """Run again what was run too early: what it reads can be looked up in full now, its own stores included."""
         for unit in module.units:
-            if unit.node in self._hasty:
+            if unit.node in self._hasty and unit.node in self.sought:
                 self._hasty.discard(unit.node)
-                del self._units[unit.node]
-                self.outcomes = [one for one in self.outcomes if one.context or not unit.covers(one.line)]
-                self.run_unit(module, unit)
+                self.outcomes = [one for one in self.outcomes if one.root is not unit.node]
+                self._run_unit(module, unit)
 
     def _finish(self, frame: Frame, body: list[ast.stmt]) -> None:
         frame.falls_through = run_body(body, frame)
@@ -267,6 +276,15 @@ class Project:
     def record(self, outcome: Outcome) -> None:
         """Remember what a copy does on one way."""
         self.outcomes.append(outcome)
+
+    def register(self, storage: int, memory: Memory, trail: Trail) -> None:
+        """Memory that was page-locked after it was allocated."""
+        self._registered[storage] = (memory, trail)
+
+    def registered(self, array: Array) -> Array:
+        """The array, pinned if its memory was page-locked since."""
+        found = self._registered.get(array.storage) if array.storage else None
+        return array if found is None or array.memory is Memory.PINNED else array.but(memory=found[0], trail=found[1])
 
     def fresh_storage(self) -> int:
         """A number for newly allocated memory."""
@@ -340,6 +358,7 @@ class Project:
         inner.scope = function.scope if function.node not in frame.defined else {**(frame.scope or {}), **frame.env}
         inner.owner = function.owner
         inner.depth = frame.depth + 1
+        inner.root = frame.root
         inner.context = (*frame.context, node)
         inner.default_device = frame.default_device
         inner.way = frame.way
@@ -510,10 +529,11 @@ class Project:
         values: list[Value] = []
         self._open[key] = values
         tags: list[tuple[Tag, ...]] = []
-        for owner in self.lineage(info):
+        for owner in (*self.lineage(info), *info.module.subclasses(info)):
             self._stored_by(owner, name, values, tags)
+        self._stored_outside(info, name, values, tags)
         del self._open[key]
-        if not self._incomplete and all(isinstance(held, Const) and held.value is None for held in values):
+        if all(isinstance(held, Const) and held.value is None for held in values):
             # Nobody here ever fills it: somebody else does.
             values.append(Unknown(f"{info.qualname}.{name}"))
             tags.append(())
@@ -569,10 +589,27 @@ class Project:
                 frame = self.run_unit(module, one)
                 if frame is None:
                     self._incomplete = True
+                    self._partial_reads += 1
                     continue
                 for held, node in frame.stores.get(name, ()):
                     values.append(held)
                     tags.append((Tag("store", node, path=module.path),))
+
+    def _stored_outside(self, info: ClassInfo, name: str, values: list[Value], tags: list[tuple[Tag, ...]]) -> None:
+        """What other functions of the module store in `thing.name`, where thing is such an object."""
+        for unit in info.module.units_storing_outside(name):
+            frame = self.run_unit(info.module, unit)
+            if frame is None:
+                self._incomplete = True
+                self._partial_reads += 1
+                continue
+            for owner, held, node in frame.outside_stores.get(name, ()):
+                if owner is info or info in self.lineage(owner):
+                    values.append(held)
+                    tags.append((Tag("store", node, path=info.module.path),))
+        if info.pins_by_name and values:
+            values.append(Unknown(f"{info.qualname}.{name}"))
+            tags.append(())
 
     def _inner_units(self, module: ModuleInfo, unit: Unit, name: str) -> list[Unit]:
         """Functions inside a method that store the attribute, through the method's own `self`."""
@@ -594,7 +631,9 @@ class Project:
         made = [(dict(instance.fields or ()).get(name), site) for instance, site in self.constructions(info)]
         found = [(held, site) for held, site in made if held is not None]
         for held, site in found:
-            values.append(held)
+            # Other places may make such objects too: a flag that is off here is not off for good.
+            switch = isinstance(held, Const) and isinstance(held.value, bool)
+            values.append(Const(held.value, True, held.origin) if switch and isinstance(held, Const) else held)
             tags.append((Tag("caller", site, path=info.module.path),))
         return bool(found)
 
@@ -603,7 +642,7 @@ class Project:
         if info not in self._asked_callers:
             self._asked_callers.add(info)
             self.run_callers(info.module, info.name, set(info.methods.values()))
-        return self._constructions.get(info, [])
+        return [(made, site) for made, site in self._constructions.get(info, []) if not _remakes_itself(info, site)]
 
     def run_callers(self, module: ModuleInfo, name: str, without: Collection[ast.AST]) -> None:
         """Look at the functions of the module that name `name`, so that its calls are seen with their arguments."""
@@ -727,6 +766,15 @@ def _result(frame: Frame, falls_through: bool) -> Value:
         values.append(Const(None))
         tags.append(())
     return join(values, tags) if values else NOTHING
+
+
+def _remakes_itself(info: ClassInfo, site: ast.AST) -> bool:
+    """Whether an object is made by a method of another one like it: that says nothing of where the first came from."""
+    line: int = getattr(site, "lineno", 0)
+    for method in info.methods.values():
+        if method.lineno <= line <= (method.end_lineno or method.lineno):
+            return not decorator_names(method) & {"classmethod", "staticmethod"}
+    return False
 
 
 def _left_in_receiver(frame: Frame) -> Environment:

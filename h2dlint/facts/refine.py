@@ -12,12 +12,16 @@ from h2dlint.facts.domain import (
     CPU,
     Alternative,
     Array,
+    Available,
     Choice,
+    ConfigFlag,
     Const,
     Device,
     DeviceValue,
     Instance,
     Memory,
+    Named,
+    PinnedTest,
     Unknown,
     Value,
     alternatives,
@@ -208,7 +212,9 @@ def _not_pinned(value: Value) -> Value | None:
 def _none(value: Value) -> Value | None:
     if isinstance(value, Const):
         return value if value.value is None else None
-    return Const(None) if isinstance(value, Unknown) else None
+    if isinstance(value, Unknown):
+        return Const(None)
+    return value if isinstance(value, (Named, ConfigFlag, Available, PinnedTest)) else None
 
 
 def _not_none(value: Value) -> Value | None:

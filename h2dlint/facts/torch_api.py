@@ -94,7 +94,7 @@ METHODS: dict[str, Op] = {
     # Views
     **_rows(
         Effect.VIEW,
-        "detach data requires_grad_ retain_grad alias positive conj_physical_ resolve_conj resolve_neg real_as",
+        "detach data requires_grad_ retain_grad alias positive conj_physical_ resolve_conj resolve_neg",
         shape="same",
         index=True,
     ),
@@ -111,10 +111,14 @@ METHODS: dict[str, Op] = {
     **_rows(Effect.VIEW, "movedim moveaxis", shape="moved", index=True),
     **_rows(Effect.VIEW, "select", shape="selected", index=True),
     **_rows(Effect.VIEW, "narrow", shape="narrowed", index=True),
-    **_rows(Effect.VIEW, "diagonal unfold real imag as_strided", shape="gapped"),
+    **_rows(Effect.VIEW, "diagonal", shape="diagonal"),
+    **_rows(Effect.VIEW, "unfold", shape="unfolded"),
+    **_rows(Effect.VIEW, "as_strided", shape="strided"),
+    **_rows(Effect.VIEW, "real imag", shape="component"),
+    **_rows(Effect.VIEW, "conj", shape="same", index=True),
     **_rows(Effect.VIEW, "unflatten", shape="unranked", index=True),
     **_rows(Effect.VIEW, "view_as_real view_as_complex atleast_1d atleast_2d atleast_3d", shape="unranked", index=True),
-    **_rows(Effect.PIECES, "split", shape="split", index=True),
+    **_rows(Effect.PIECES, "split split_with_sizes", shape="split", index=True),
     **_rows(Effect.PIECES, "chunk tensor_split", shape="chunk", index=True),
     **_rows(Effect.PIECES, "hsplit dsplit", shape="columns", index=True),
     **_rows(Effect.PIECES, "vsplit", shape="rows", index=True),
@@ -163,6 +167,8 @@ METHODS: dict[str, Op] = {
         "histc to_sparse to_dense coalesce dequantize from_sparse trace cdist polar complex angle "
         "index_put masked_scatter unravel_index pad_sequence pixel_shuffle scatter_reduce kron tensordot vander "
         "logcumsumexp quantile nanmean nansum nanmedian hypot deg2rad rad2deg sinc select_scatter slice_scatter "
+        "poisson heaviside gcd lcm corrcoef cov renorm trapezoid cumulative_trapezoid erfinv erfc logit sgn msort "
+        "logaddexp digamma lgamma pixel_unshuffle conj_physical xlogy special_erf group_norm batch_norm instance_norm "
         "expm1 log1p log2 log10 exp2 float_power addcmul addcdiv inverse pinverse det svd lstsq",
     ),
     **_rows(

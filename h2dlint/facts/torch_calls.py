@@ -9,6 +9,7 @@ from h2dlint.facts import transfers
 from h2dlint.facts.domain import (
     CPU,
     NOTHING,
+    POINTER,
     Array,
     Available,
     Class,
@@ -105,7 +106,7 @@ def make(
     receiver: Array | None,
     args: list[Value],
     keywords: dict[str, Value],
-    node: ast.AST,
+    node: ast.expr,
     frame: Frame,
 ) -> Value:
     """A factory: `torch.zeros(...)`, `torch.empty_like(x)`, `x.new_full(...)`, `torch.tensor(...)`."""
@@ -143,7 +144,7 @@ def make(
     )
 
 
-def _like(row: Op, name: str, base: Value, keywords: dict[str, Value], node: ast.AST, frame: Frame) -> Value:
+def _like(row: Op, name: str, base: Value, keywords: dict[str, Value], node: ast.expr, frame: Frame) -> Value:
     array = base if isinstance(base, Array) else None
     if array is not None and array.kind == "ndarray":
         array = array.but(device=CPU)
@@ -174,7 +175,7 @@ def _from_data(
     data: Value,
     args: list[Value],
     keywords: dict[str, Value],
-    node: ast.AST,
+    node: ast.expr,
     frame: Frame,
 ) -> Value:
     device = keywords.get("device")
@@ -208,7 +209,7 @@ def _from_array(
     dtype: str | None,
     casts: bool,
     keywords: dict[str, Value],
-    node: ast.AST,
+    node: ast.expr,
     frame: Frame,
 ) -> Value:
     """A tensor made of a tensor or an ndarray: an alias where the call allows it, else fresh memory."""
@@ -262,17 +263,20 @@ def _maybe_alias(
     )
 
 
-def _from_host(name: str, data: Value, node: ast.AST, frame: Frame) -> Value:
+def _from_host(name: str, data: Value, node: ast.expr, frame: Frame) -> Value:
     """`from_numpy`, `from_dlpack`: the argument's own memory (FACTS, 8)."""
     if isinstance(data, Array):
         return data.but(kind="tensor", trail=_numpy_trail(data, name, node, frame))
     if name == "from_dlpack":
         return NOTHING
+    if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], (ast.Compare, ast.BinOp, ast.UnaryOp)):
+        trail = frame.trail(node, "numpy", f"`{name}` wraps a computed, pageable ndarray")
+        return Array("tensor", CPU, Memory.PAGEABLE, DENSE_UNRANKED, trail, from_numpy=True)
     message = f"`{name}` wraps the ndarray's own memory"
     return Array("tensor", CPU, Memory.UNKNOWN, DENSE_UNRANKED, frame.trail(node, "numpy", message), from_numpy=True)
 
 
-def _loaded(name: str, args: list[Value], keywords: dict[str, Value], node: ast.AST, frame: Frame) -> Value:
+def _loaded(name: str, args: list[Value], keywords: dict[str, Value], node: ast.expr, frame: Frame) -> Value:
     """`torch.load`: where it says `map_location="cpu"`, everything in it is pageable."""
     where = keywords.get("map_location", args[1] if len(args) > 1 else None)
     if where is None or not device_of(where).is_cpu:
@@ -317,6 +321,9 @@ def call_method(
             transfers.unfollowed(node, name, frame)
         return receiver if name in ("to", "cuda", "cpu", "eval", "train") else NOTHING
     if row is None:
+        shaped = METHODS.get(name[:-1]) if name.endswith("_") else None
+        if shaped is not None and shaped.effect is Effect.VIEW and isinstance(receiver, Array):
+            return _reshape_in_place(shaped, receiver, name, args, keywords, node, frame, key)
         if isinstance(receiver, Array) and name.endswith("_") and not name.startswith("_"):
             if (
                 not all(isinstance(arg, Const) or (isinstance(arg, Array) and arg.index_built) for arg in args)
@@ -344,6 +351,23 @@ def call_method(
     if not isinstance(receiver, Array) and row.effect is not Effect.PIN:
         return _of_unknown(receiver, name, row)
     return torch_call(row, name, receiver, args, keywords, node, frame)
+
+
+def _reshape_in_place(
+    row: Op,
+    receiver: Array,
+    name: str,
+    args: list[Value],
+    keywords: dict[str, Value],
+    node: ast.Call,
+    frame: Frame,
+    key: str,
+) -> Value:
+    """`unsqueeze_`, `t_`: the tensor itself gets the view's layout; its aliases keep theirs."""
+    result = torch_call(row, name[:-1], receiver, args, keywords, node, frame)
+    if key:
+        frame.assign(key, result, node)
+    return result
 
 
 _RANDOM_FILLS = frozenset(
@@ -416,6 +440,8 @@ def _query(receiver: Value, name: str, args: list[Value], key: str) -> Value:
         return Unknown(why="number") if count is None else Const(count)
     if name in ("dim", "ndimension") and isinstance(receiver, Array) and receiver.layout.rank is not None:
         return Const(receiver.layout.rank)
+    if name == "data_ptr" and isinstance(receiver, Array) and receiver.storage:
+        return Unknown(f"{POINTER}{receiver.storage}", "number")
     if name in (
         "numel",
         "nelement",
@@ -468,7 +494,7 @@ _WRAPPERS = frozenset(
 )
 
 
-def _module(name: str, args: list[Value], keywords: dict[str, Value], node: ast.AST, frame: Frame) -> Value:
+def _module(name: str, args: list[Value], keywords: dict[str, Value], node: ast.expr, frame: Frame) -> Value:
     """`torch.nn.Linear(...)`: its parameters, taken as one, are pageable host memory unless a device says otherwise."""
     inner, hidden = flat_arrays(args)
     if (hidden and name in _WRAPPERS) or any(isinstance(arg, Instance) for arg in args):

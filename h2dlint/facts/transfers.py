@@ -36,8 +36,18 @@ from h2dlint.facts.domain import (
 )
 from h2dlint.facts.flags import Truth, truth
 from h2dlint.facts.frame import Frame, key_of
-from h2dlint.facts.layout import DENSE_UNRANKED, Form, Layout, dense
-from h2dlint.facts.operations import cast, combinations, device_of, dtype_of, is_none, with_tags
+from h2dlint.facts.layout import DENSE_UNRANKED, Form, Layout, dense, same_strides
+from h2dlint.facts.operations import (
+    cast,
+    combinations,
+    device_of,
+    dtype_of,
+    fresh,
+    is_none,
+    memory_order,
+    ordered,
+    with_tags,
+)
 from h2dlint.facts.outcomes import Outcome
 from h2dlint.facts.torch_api import FLAG_POSITION, TRANSFER_METHODS
 from h2dlint.facts.verdict import Ruling, download, unproven, upload
@@ -54,7 +64,7 @@ class Site(Struct):
     """One call that may move data, while it is judged."""
 
     frame: Frame
-    node: ast.AST
+    node: ast.expr
     name: str
     operand: ast.AST | None
     """What is moved, as written."""
@@ -63,6 +73,7 @@ class Site(Struct):
     tags: tuple[Tag, ...] = ()
     asked: bool = False
     to_accelerator: bool = False
+    open: bool = False
     doubtful: bool = False
     """Asked only under a switch that is off or unknown."""
 
@@ -116,10 +127,12 @@ def record(site: Site, ruling: Ruling) -> None:
     path = site.frame.module.path
     tags = site.tags
     if site.doubtful and ruling.verdict is Verdict.FAKE_ASYNC:
+        site = replace(site, open=True)
         off = Tag("case", site.node, False, True, path, "non_blocking is False")
         _note(site, replace(ruling, verdict=Verdict.BLOCKING, causes=()), (*tags, off))
         tags = (*tags, Tag("case", site.node, True, False, path, "non_blocking is True"))
     if ruling.spans is not None:
+        site = replace(site, open=True)
         whole = Tag("case", site.node, False, False, path, "the slice spans its whole axis")
         _note(site, replace(ruling, verdict=ruling.spans, causes=()), (*tags, whole))
         tags = (*tags, Tag("case", site.node, True, True, path, "the slice is shorter than its axis"))
@@ -142,6 +155,8 @@ def _note(site: Site, ruling: Ruling, tags: tuple[Tag, ...]) -> None:
             frame.context,
             frame.module.path,
             ruling.why,
+            site.open,
+            frame.root,
             site.to_accelerator,
         )
     )
@@ -175,11 +190,17 @@ def move(
         return _dtype_only(receiver, dtype, keywords, site)
     ways: list[tuple[Value, tuple[Tag, ...]]] = []
     for (source, place, asked), tags in combinations(receiver, target, flag):
+        source = _as_registered(source, frame)
         array = source if isinstance(source, Array) else None
-        reordered = "memory_format" in keywords
-        result = _move_one(source or NOTHING, place or NOTHING, dtype, reordered, site.judge(array, asked, tags))
+        order = memory_order(keywords)
+        one = site.judge(array, asked, tags)
+        result = _move_one(source, place or NOTHING, dtype, order, _is_true(keywords.get("copy")), one)
         ways.append((result, tags))
     return with_tags(ways)
+
+
+def _is_true(value: Value | None) -> bool:
+    return value is not None and truth(value) is Truth.TRUE
 
 
 def _target(name: str, args: list[Value], keywords: dict[str, Value]) -> tuple[Value, str | None, bool]:
@@ -205,19 +226,22 @@ def _target(name: str, args: list[Value], keywords: dict[str, Value]) -> tuple[V
 def _dtype_only(receiver: Value, dtype: str | None, keywords: dict[str, Value], site: Site) -> Value:
     if site.named:
         record(replace(site, asked=True), NO_TRANSFER)
-    copies = "copy" in keywords and truth(keywords["copy"]) is Truth.TRUE
-    only_order = "memory_format" in keywords and dtype is None
-    ways = [(_cast_one(way.value, dtype, copies, only_order, site), way.tags) for way in alternatives(receiver)]
+    copies, order = _is_true(keywords.get("copy")), memory_order(keywords)
+    names_dtype = dtype is not None or "memory_format" not in keywords
+    ways = [(_cast_one(way.value, dtype, copies, order, names_dtype, site), way.tags) for way in alternatives(receiver)]
     return with_tags(ways)
 
 
-def _cast_one(value: Value, dtype: str | None, copies: bool, only_order: bool, site: Site) -> Value:
+def _cast_one(value: Value, dtype: str | None, copies: bool, order: str, names_dtype: bool, site: Site) -> Value:
     if not isinstance(value, Array) or value.kind == "module":
         return value if isinstance(value, (Array, Instance)) else Unknown(getattr(value, "key", ""))
-    return value if only_order else cast(value, dtype, site.node, "to", site.frame, copy=copies)
+    if order and value.device.is_cpu and not same_strides(value.layout, ordered(value.layout, order)):
+        layout = ordered(value.layout, order)
+        return fresh([value], site.node, "to", site.frame, layout=layout, dtype=dtype or value.dtype)
+    return cast(value, dtype, site.node, "to", site.frame, copy=copies) if names_dtype else value
 
 
-def _move_one(source: Value, place: Value, dtype: str | None, reordered: bool, site: Site) -> Value:
+def _move_one(source: Value, place: Value, dtype: str | None, order: str, copies: bool, site: Site) -> Value:
     device = device_of(place)
     if isinstance(source, (Instance, Named)) or (isinstance(source, Const) and source.value is not None):
         if site.named:
@@ -227,9 +251,9 @@ def _move_one(source: Value, place: Value, dtype: str | None, reordered: bool, s
     if array is None or array.device.is_unknown:
         return _move_unknown(source, array, device, dtype, site)
     if array.device == device or (array.device.is_accelerator and device.is_accelerator):
-        return _stay(array, device, dtype, site)
+        return _stay(array, device, dtype, copies, site)
     if array.device.is_cpu:
-        return _send(array, device, dtype, reordered, site)
+        return _send(array, device, dtype, order, site)
     if device.is_cpu:
         return _fetch(array, dtype, site)
     if site.named:
@@ -237,19 +261,22 @@ def _move_one(source: Value, place: Value, dtype: str | None, reordered: bool, s
     return array.but(device=device, dtype=dtype or array.dtype, memory=Memory.UNKNOWN)
 
 
-def _stay(array: Array, device: Device, dtype: str | None, site: Site) -> Value:
+def _stay(array: Array, device: Device, dtype: str | None, copies: bool, site: Site) -> Value:
     """Already there: the same tensor, or a cast on the spot."""
     if site.named:
         record(site, replace(H2H if device.is_cpu else D2D, decisive=array))
-    if dtype is not None:
-        return cast(array, dtype, site.node, site.name, site.frame)
+    if dtype is not None or copies:
+        return cast(array, dtype or array.dtype, site.node, site.name, site.frame, copy=copies)
     return array if device.kind == ACCELERATOR.kind else array.but(device=device)
 
 
-def _send(array: Array, device: Device, dtype: str | None, reordered: bool, site: Site) -> Value:
+def _send(array: Array, device: Device, dtype: str | None, order: str, site: Site) -> Value:
     """Host to device. Not asked and the device unknown, nothing is said: it may be the CPU."""
     if site.asked or device.is_accelerator:
-        record(replace(site, to_accelerator=device.is_accelerator), upload(array, device, None, site.asked, reordered))
+        record(
+            replace(site, to_accelerator=device.is_accelerator),
+            upload(array, device, ordered(array.layout, order) if order else None, site.asked),
+        )
     elif site.named:
         record(site, Ruling(Verdict.NO_TRANSFER, Direction.H2D, (), array))
     return array.but(
@@ -331,11 +358,16 @@ def copy_into(destination: Value, args: list[Value], keywords: dict[str, Value],
     site = Site(frame, node, "copy_", node.args[0] if node.args else None, flag is not None)
     receiver = node.func.value if isinstance(node.func, ast.Attribute) else None
     for (target, source, asked), tags in combinations(destination, given, flag):
+        source, target = _as_registered(source, frame), _as_registered(target, frame)
         one = site.judge(source if isinstance(source, Array) else None, asked, tags)
-        _copy_one(target or NOTHING, source or NOTHING, receiver, one)
+        _copy_one(target, source, receiver, one)
     if not _same_everywhere(given):
         frame.written(destination)
     return destination
+
+
+def _as_registered(value: Value | None, frame: Frame) -> Value:
+    return frame.interpreter.registered(value) if isinstance(value, Array) else value or NOTHING
 
 
 def _same_everywhere(value: Value) -> bool:
@@ -410,7 +442,7 @@ def _into_device(target: Value, source: Array, there: Device, site: Site) -> Rul
 # Transfers that nobody asked to be asynchronous
 
 
-def waits(frame: Frame, node: ast.AST, name: str, direction: Direction, decisive: Array | None) -> None:
+def waits(frame: Frame, node: ast.expr, name: str, direction: Direction, decisive: Array | None) -> None:
     """Record a transfer that makes the host wait (FACTS, "Transfers that wait without being asked")."""
     record(Site(frame, node, name, None, False), Ruling(Verdict.BLOCKING, direction, (), decisive))
 
@@ -428,7 +460,7 @@ def read_on_host(receiver: Value, name: str, node: ast.Call, frame: Frame) -> Va
     return Sequence(None, number) if name == "tolist" else number
 
 
-def made_on_device(name: str, data: Value, device: Device, node: ast.AST, frame: Frame) -> None:
+def made_on_device(name: str, data: Value, device: Device, node: ast.expr, frame: Frame) -> None:
     """`torch.tensor(data, device="cuda")`, `as_tensor`, `new_tensor`: host data sent with a wait."""
     arrays = list(arrays_of(data))
     if not device.is_accelerator or (arrays and all(array.device.is_accelerator for array in arrays)):

@@ -30,12 +30,8 @@ def unproven(direction: Direction, why: str, decisive: Array | None = None) -> R
     return Ruling(Verdict.UNPROVEN, direction, (), decisive, why)
 
 
-def upload(
-    source: Array, device: Device, destination: Layout | None, asked: bool, dense_wanted: bool = False
-) -> Ruling:
-    """A copy from the host to `device`. `destination`: the layout of what is written into; None when a new tensor is
-    made.
-    """
+def upload(source: Array, device: Device, destination: Layout | None, asked: bool) -> Ruling:
+    """A copy from the host to `device`. `destination`: the layout of what is written; None: that of the source."""
     if source.layout.form is Form.EMPTY:
         return Ruling(Verdict.NO_TRANSFER, Direction.H2D, (), source)
     if device.kind == META_KIND:
@@ -46,17 +42,15 @@ def upload(
         return unproven(Direction.H2D, f"whether `{device.kind}` stages pageable memory is not known", source)
     if source.memory is Memory.PAGEABLE:
         return Ruling(Verdict.FAKE_ASYNC, Direction.H2D, (Cause.PAGEABLE,), source)
-    return _from_pinned_or_unknown(source, destination, dense_wanted)
+    return _from_pinned_or_unknown(source, destination)
 
 
-def _from_pinned_or_unknown(source: Array, destination: Layout | None, dense_wanted: bool) -> Ruling:
+def _from_pinned_or_unknown(source: Array, destination: Layout | None) -> Ruling:
     form = source.layout.form
     gapped = Ruling(Verdict.FAKE_ASYNC, Direction.H2D, (Cause.GAPPED,), source)
     if form is Form.GAPPED:
         return gapped
-    if form is Form.PERMUTED and (
-        dense_wanted or (destination is not None and not _same_order(source.layout, destination))
-    ):
+    if form is Form.PERMUTED and destination is not None and not _same_order(source.layout, destination):
         return gapped
     if destination is not None and broadcast_needed(source.layout, destination):
         return Ruling(Verdict.FAKE_ASYNC, Direction.H2D, (Cause.BROADCAST,), source)

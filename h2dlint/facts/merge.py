@@ -1,0 +1,168 @@
+"""Everything that was seen of one copy, as one record: a verdict, its chain, and the ways of a conditional one."""
+
+from __future__ import annotations
+
+import ast
+
+from h2dlint.facts.copies import Branch, Cause, Copy, Direction, Verdict
+from h2dlint.facts.describe import branch_text, leading_size, max_bytes, places, reveal, span_of
+from h2dlint.facts.domain import Tag
+from h2dlint.facts.layout import Form
+from h2dlint.facts.modules import ModuleInfo, Unit
+from h2dlint.facts.outcomes import Outcome
+
+_FAKE_FIRST = {True: 0, None: 1, False: 2}
+
+
+def innermost(module: ModuleInfo, node: ast.expr) -> Unit | None:
+    """The function that a node stands in."""
+    best: Unit | None = None
+    for unit in module.units:
+        if unit.covers(node.lineno) and (best is None or unit.node.lineno >= best.node.lineno):
+            best = unit
+    return best
+
+
+def merged(node: ast.expr, outcomes: list[Outcome], module: ModuleInfo, lines: list[str]) -> Copy:
+    """The record of a copy, given what it does on each way that was seen."""
+    unit = innermost(module, node)
+    function = unit.qualname if unit is not None else "<module>"
+    chosen = _deciding(outcomes)
+    if not chosen:
+        return _unreached(node, function, module, lines)
+    verdict = _verdict(chosen)
+    shown = _shown(chosen, verdict)
+    array = shown.decisive
+    text = ast.unparse(shown.operand) if shown.operand is not None else ""
+    fakes = [outcome for outcome in chosen if outcome.verdict is Verdict.FAKE_ASYNC]
+    return Copy(
+        path=module.path,
+        span=span_of(node, lines),
+        function=function,
+        call=shown.call,
+        asked=shown.asked,
+        direction=shown.direction,
+        verdict=verdict,
+        causes=_causes(chosen, fakes, verdict),
+        reveal=reveal(shown),
+        trace=places(array.trail if array is not None else None, module.path, lines),
+        branches=_branches(chosen, lines) if verdict is Verdict.CONDITIONAL else (),
+        from_numpy=array is not None and array.from_numpy,
+        index_built=bool(fakes) and all(_is_index_built(outcome) for outcome in fakes),
+        max_bytes=max_bytes(array),
+        source_text=text if len(text) <= 80 else "",
+        unproven=shown.why if verdict is Verdict.UNPROVEN else "",
+        to_accelerator=bool(fakes) and all(outcome.to_accelerator for outcome in fakes),
+        layout=array.layout.form.value if array is not None else "",
+        rows=leading_size(array),
+    )
+
+
+def _unreached(node: ast.expr, function: str, module: ModuleInfo, lines: list[str]) -> Copy:
+    """A call that no way through the code leads to, as far as it is followed."""
+    never_asks = isinstance(node, ast.Call) and any(
+        keyword.arg == "non_blocking" and isinstance(keyword.value, ast.Constant) and not keyword.value.value
+        for keyword in node.keywords
+    )
+    return Copy(
+        path=module.path,
+        span=span_of(node, lines),
+        function=function,
+        call=_last_name(node),
+        asked=not never_asks,
+        direction=Direction.UNKNOWN,
+        verdict=Verdict.NO_TRANSFER if never_asks else Verdict.UNPROVEN,
+        causes=(),
+        reveal="unreached | here",
+        trace=(),
+        unproven="" if never_asks else "this call was not reached by the analysis",
+    )
+
+
+def _is_index_built(outcome: Outcome) -> bool:
+    array = outcome.decisive
+    return array is not None and array.index_built and array.device.is_cpu
+
+
+def _deciding(outcomes: list[Outcome]) -> list[Outcome]:
+    """The function on its own where that proves something; else its callers, where they are seen."""
+    outcomes = [outcome for outcome in outcomes if not _contradicts_itself(outcome)] or outcomes
+    outcomes = [outcome for outcome in outcomes if not _says_nothing(outcome)] or outcomes
+    own = [outcome for outcome in outcomes if not outcome.context]
+    called = [outcome for outcome in outcomes if outcome.context]
+    if own and not any(outcome.verdict is Verdict.UNPROVEN or outcome.open for outcome in own):
+        return own
+    if called:
+        return [*called, *(one for one in own if one.verdict is not Verdict.UNPROVEN and not one.open)]
+    return own
+
+
+def _says_nothing(outcome: Outcome) -> bool:
+    """A way on which the tensor stays on the host or is empty: whoever asks for non_blocking means the other ways."""
+    if outcome.verdict is not Verdict.NO_TRANSFER:
+        return False
+    empty = outcome.decisive is not None and outcome.decisive.layout.form is Form.EMPTY
+    return outcome.direction is Direction.H2H or empty
+
+
+def _contradicts_itself(outcome: Outcome) -> bool:
+    """A way on which one test came out both true and false: no program takes it."""
+    seen: dict[str, bool] = {}
+    for tag in outcome.tags:
+        if tag.kind == "path" and seen.setdefault(ast.dump(tag.node), tag.holds) is not tag.holds:
+            return True
+    return False
+
+
+def _verdict(outcomes: list[Outcome]) -> Verdict:
+    found = {outcome.verdict for outcome in outcomes}
+    if len(found) == 1:
+        return found.pop()
+    if Verdict.FAKE_ASYNC in found:
+        return Verdict.CONDITIONAL
+    if Verdict.UNPROVEN in found:
+        return Verdict.UNPROVEN
+    for verdict in (Verdict.ASYNC, Verdict.BLOCKING):
+        if verdict in found:
+            return verdict
+    return Verdict.NO_TRANSFER
+
+
+def _shown(outcomes: list[Outcome], verdict: Verdict) -> Outcome:
+    """The way whose chain the record tells: a fake one of a conditional copy."""
+    wanted = Verdict.FAKE_ASYNC if verdict is Verdict.CONDITIONAL else verdict
+    return next((outcome for outcome in outcomes if outcome.verdict is wanted), outcomes[0])
+
+
+def _causes(outcomes: list[Outcome], fakes: list[Outcome], verdict: Verdict) -> tuple[Cause, ...]:
+    if verdict not in (Verdict.FAKE_ASYNC, Verdict.CONDITIONAL):
+        return ()
+    found = {cause for outcome in fakes for cause in outcome.causes}
+    if verdict is Verdict.CONDITIONAL and any(tag.kind == "switch" for outcome in outcomes for tag in outcome.tags):
+        found.add(Cause.CONFIG)
+    return tuple(sorted(found, key=list(Cause).index))
+
+
+def _branches(outcomes: list[Outcome], lines: list[str]) -> tuple[Branch, ...]:
+    """One entry per way that differs, fake ones first."""
+    found: dict[tuple[bool | None, str], Branch] = {}
+    common = set.intersection(*({_tag_key(tag) for tag in outcome.tags} for outcome in outcomes))
+    for outcome in outcomes:
+        fake = True if outcome.verdict is Verdict.FAKE_ASYNC else None if outcome.verdict is Verdict.UNPROVEN else False
+        telling = [tag for tag in outcome.tags if _tag_key(tag) not in common]
+        text, place = branch_text(telling, outcome, lines)
+        by_default = all(tag.by_default for tag in telling)
+        real = place if any(tag.kind != "switch" for tag in telling) or outcome.context else None
+        found.setdefault((fake, text), Branch(fake, text, by_default, real))
+    return tuple(sorted(found.values(), key=lambda branch: _FAKE_FIRST[branch.fake]))
+
+
+def _tag_key(tag: Tag) -> tuple[str, int, bool, str]:
+    return (tag.kind, id(tag.node), tag.holds, tag.text)
+
+
+def _last_name(node: ast.AST) -> str:
+    if isinstance(node, ast.Call):
+        func = node.func
+        return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else "call"
+    return "__getitem__"
