@@ -18,7 +18,9 @@ from h2dlint.facts.analyse import copies_of
 from h2dlint.facts.copies import Copy
 from h2dlint.facts.project import Project
 
-TABLE = Path(__file__).parent / "data" / "truth_h200_torch2.11.json"
+DATA = Path(__file__).parent / "data"
+TABLE = DATA / "truth_h200_torch2.11.json"
+MORE_FORMS = DATA / "more_forms_h200.json"
 PREAMBLE = 'import numpy as np\nimport torch\n\ndevice = torch.device("cuda")\n'
 
 
@@ -52,10 +54,10 @@ def expected_verdict(form: dict[str, Any]) -> str | None:
     return "blocking" if waited else None
 
 
-def judge_table() -> list[Judged]:
-    """All forms that can be judged, in the table's order."""
+def judge_table(table: Path = TABLE) -> list[Judged]:
+    """All forms of a table that can be judged, in the table's order."""
     project = Project()
-    forms = json.loads(TABLE.read_text("utf-8"))["forms"]
+    forms = json.loads(table.read_text("utf-8"))["forms"]
     return [_judge(project, form, verdict) for form in forms if (verdict := expected_verdict(form))]
 
 

@@ -46,6 +46,8 @@ def attribute_of(value: Value, node: ast.Attribute, frame: Frame) -> Value:
         return _device_attribute(value, name, node, frame)
     if isinstance(value, Class):
         return _class_attribute(value, name, frame)
+    if isinstance(value, Sequence) and name in ("values", "indices") and isinstance(value.any_item(), Array):
+        return value.any_item()  # `x.max(dim=0).values`
     if isinstance(value, (Sequence, Mapping, Loader)):
         return Method(value, name)
     if isinstance(value, Unknown):
@@ -85,7 +87,7 @@ def _bound(function: Function, receiver: Value, node: ast.AST, frame: Frame) -> 
         return function
     if "classmethod" in decorators:
         return Function(function.node, function.module, function.owner, Class(function.owner))
-    bound = Function(function.node, function.module, function.owner, receiver)
+    bound = Function(function.node, function.module, function.owner, receiver, function.scope)
     if decorators & {"property", "cached_property", "functools.cached_property"}:
         return frame.interpreter.call_function(bound, [], {}, frame, node, "")
     return bound
@@ -98,6 +100,25 @@ def decorator_names(node: ast.AST) -> set[str]:
         target = decorator.func if isinstance(decorator, ast.Call) else decorator
         names.add(key_of(target))
     return names
+
+
+_TRANSPARENT = frozenset(
+    [
+        "staticmethod", "classmethod", "property", "cached_property", "setter", "getter", "deleter", "abstractmethod",
+        "override", "final", "overload", "no_grad", "enable_grad", "inference_mode", "set_grad_enabled", "lru_cache",
+        "cache", "wraps", "compile", "disable", "allow_in_graph", "ignore", "unused", "export", "script_method",
+        "record_function", "range", "annotate", "fixture", "parametrize", "mark", "profile", "deprecated",
+        "contextmanager", "asynccontextmanager", "jit", "autotune", "heuristics", "custom_op", "register_fake",
+        "singledispatch", "singledispatchmethod", "total_ordering", "dataclass", "autocast", "custom_fwd", "custom_bwd",
+    ]
+)  # fmt: skip
+"""Decorators that leave what a function returns as it is, or that calls.py treats by itself."""
+
+
+def is_transparent(decorator: ast.expr) -> bool:
+    """Whether a decorator is known not to change what a call gives."""
+    target = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return key_of(target).rpartition(".")[2] in _TRANSPARENT
 
 
 def class_member(info: object, name: str, frame: Frame, depth: int = 0) -> Value | None:
@@ -134,7 +155,9 @@ def _array_attribute(array: Array, name: str, node: ast.Attribute, frame: Frame)
     if array.kind == "ndarray":
         return _ndarray_attribute(array, name, node, frame)
     if array.kind == "module" or (array.kind == "batch" and name not in METHODS):
-        return array if array.kind == "batch" or name in ("weight", "bias", "data") else Method(array, name)
+        if array.kind == "module" and name in ("weight", "bias", "data"):
+            return array.but(kind="tensor")
+        return array if array.kind == "batch" else Method(array, name)
     if name == "device":
         return DeviceValue(array.device)
     if name == "dtype":

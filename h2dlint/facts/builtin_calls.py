@@ -20,6 +20,7 @@ from h2dlint.facts.domain import (
     Number,
     Partial,
     Sequence,
+    Slice,
     Super,
     Unknown,
     Value,
@@ -29,8 +30,9 @@ from h2dlint.facts.domain import (
 from h2dlint.facts.frame import Frame
 from h2dlint.facts.indexing import stored
 from h2dlint.facts.iteration import item_of
-from h2dlint.facts.layout import DENSE_UNRANKED, Symbol
-from h2dlint.facts.operations import fresh
+from h2dlint.facts.layout import DENSE_UNRANKED, SliceIndex, Symbol
+from h2dlint.facts.operations import as_size, fresh
+from h2dlint.facts.transfers import read_back
 
 Call: TypeAlias = Callable[[Value, list[Value]], Value]
 Rule: TypeAlias = Callable[[list[Value], dict[str, Value], ast.Call, Frame, Call], Value]
@@ -40,12 +42,36 @@ def call_builtin(
     name: str, args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame, call: Call
 ) -> Value | None:
     """The result of a known function; None for any other."""
+    if name in _READS or name.startswith("math."):
+        for arg in args:
+            read_back(arg, name.rpartition(".")[2], node, frame)
     rule = _RULES.get(name)
     if rule is None and name.startswith("record:"):
         fields = name[len("record:") :].split(",")
         given = dict(zip(fields, args, strict=False)) | keywords
         return Instance(None, tuple((field, given.get(field, NOTHING)) for field in fields))
     return None if rule is None else rule(args, keywords, node, frame, call)
+
+
+_READS = frozenset(
+    f"builtins.{name}"
+    for name in (
+        "int",
+        "float",
+        "bool",
+        "complex",
+        "str",
+        "repr",
+        "print",
+        "min",
+        "max",
+        "sorted",
+        "any",
+        "all",
+        "format",
+    )
+)
+"""Functions of Python that look at the elements of a tensor."""
 
 
 def _len(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame, call: Call) -> Value:
@@ -104,6 +130,10 @@ def _zip(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: F
     return Sequence(None, Sequence(tuple(item_of(arg, node, frame) for arg in args)))
 
 
+def _chain(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame, call: Call) -> Value:
+    return Sequence(None, join([item_of(arg, node, frame) for arg in args]))
+
+
 def _sequence(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame, call: Call) -> Value:
     if not args:
         return Sequence(())
@@ -119,9 +149,21 @@ def _reversed(args: list[Value], keywords: dict[str, Value], node: ast.Call, fra
 
 
 def _dict(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame, call: Call) -> Value:
-    base = args[0] if args and isinstance(args[0], Mapping) else Mapping((), NOTHING if args else None)
+    base = _as_mapping(args[0]) if args else Mapping()
     items = tuple((key, item) for key, item in base.items if key not in keywords)
     return Mapping((*items, *keywords.items()), base.item)
+
+
+def _as_mapping(value: Value) -> Mapping:
+    """The argument of `dict(...)`: a mapping, or pairs."""
+    if isinstance(value, Mapping):
+        return value
+    if isinstance(value, Sequence) and value.items is not None:
+        pairs = [item.items for item in value.items if isinstance(item, Sequence) and item.items is not None]
+        keys = [pair[0].value for pair in pairs if len(pair) == 2 and isinstance(pair[0], Const)]
+        if len(keys) == len(value.items):
+            return Mapping(tuple(zip(keys, [pair[1] for pair in pairs], strict=True)))
+    return Mapping((), NOTHING)
 
 
 def _next(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame, call: Call) -> Value:
@@ -245,6 +287,17 @@ def _string(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame
     return Const(value.device.kind) if isinstance(value, DeviceValue) and not value.device.is_unknown else NOTHING
 
 
+def _slice(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame, call: Call) -> Value:
+    bounds = [Const(None), args[0], Const(None)] if len(args) == 1 else [*args, Const(None), Const(None)][:3]
+    given = [not (isinstance(bound, Const) and bound.value is None) for bound in bounds]
+    sizes = [as_size(bound) for bound in bounds]
+    return Slice(SliceIndex(sizes[0], sizes[1], sizes[2], given[0], given[1], given[2]))
+
+
+def _namespace(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame, call: Call) -> Value:
+    return Instance(None, tuple(keywords.items()))
+
+
 def _isinstance(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame, call: Call) -> Value:
     """Decided where the value's kind is known and so is the type."""
     if len(args) != 2:
@@ -291,6 +344,11 @@ _RULES: dict[str, Rule] = {
     "builtins.bool": _bool,
     "builtins.str": _string,
     "builtins.isinstance": _isinstance,
+    "builtins.slice": _slice,
+    "collections.OrderedDict": _dict,
+    "collections.deque": _sequence,
+    "types.SimpleNamespace": _namespace,
+    "contextlib.nullcontext": _copy,
     "functools.partial": _partial,
     "typing.cast": _cast,
     "copy.deepcopy": _deepcopy,
@@ -299,7 +357,7 @@ _RULES: dict[str, Rule] = {
     "os.getenv": _environment,
     "collections.namedtuple": _namedtuple,
     "dataclasses.replace": _replace,
-    "itertools.chain": _zip,
+    "itertools.chain": _chain,
     "safetensors.torch.load_file": _safetensors,
     "safetensors.torch.load": _safetensors,
 }
@@ -322,6 +380,13 @@ def call_container(
     name = method.name
     if isinstance(receiver, Mapping):
         return _mapping_method(receiver, method, args, keywords, node, frame)
+    if name == "insert" and receiver.items is not None and len(args) == 2 and frame.loop_depth == 0:
+        position = args[0].value if isinstance(args[0], Const) else None
+        if isinstance(position, int):
+            items = list(receiver.items)
+            items.insert(position, args[1])
+            _rebind(method.key, Sequence(tuple(items)), node, frame)
+            return Const(None)
     if name in _GROWING or name == "insert":
         value = args[-1] if args else NOTHING
         grown = (
@@ -349,6 +414,10 @@ def call_container(
                 frame,
             )
         return Const(None)
+    if name in ("pop", "popleft") and receiver.items and frame.loop_depth == 0 and (not args or name == "popleft"):
+        taken, left = (-1, receiver.items[:-1]) if name == "pop" else (0, receiver.items[1:])
+        _rebind(method.key, Sequence(left), node, frame)
+        return receiver.items[taken]
     if name in ("pop", "popleft", "get", "get_nowait", "__getitem__"):
         return receiver.any_item()
     if name == "copy":

@@ -61,7 +61,7 @@ def _callee(node: ast.Call, frame: Frame, evaluate: Evaluate) -> tuple[Value, st
         if stored is not None and not isinstance(stored, Unknown):
             return stored, key_of(func.value)
     base = without_none(evaluate(func.value, frame))
-    key = key_of(func.value)
+    key = frame.self_name if isinstance(base, Super) else key_of(func.value)
     ways = [(_method(way.value, func, frame, key), way.tags) for way in alternatives(base)]
     return with_tags(ways), key
 

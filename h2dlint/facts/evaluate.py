@@ -36,6 +36,7 @@ from h2dlint.facts.indexing import element
 from h2dlint.facts.iteration import item_of, loop_items, unpacked
 from h2dlint.facts.operations import flat_arrays
 from h2dlint.facts.refine import refined
+from h2dlint.facts.transfers import read_back, tested
 
 Handler: TypeAlias = Callable[[Any, Frame], Value]
 
@@ -105,6 +106,7 @@ def _binary(node: ast.BinOp, frame: Frame) -> Value:
 def _unary(node: ast.UnaryOp, frame: Frame) -> Value:
     value = evaluate(node.operand, frame)
     if isinstance(node.op, ast.Not):
+        tested(value, node.operand, frame)
         if isinstance(value, PinnedTest):
             return PinnedTest(value.key, not value.negated)
         found = flags.of_truth(flags.negation(truth(value)), node)
@@ -136,6 +138,8 @@ def _boolean(node: ast.BoolOp, frame: Frame) -> Value:
     for operand in node.values:
         value = evaluate(operand, frame)
         values.append(value)
+        if operand is not node.values[-1]:
+            tested(value, operand, frame)
         found = truth(value)
         if (is_and and found is Truth.FALSE) or (not is_and and found in flags.DEFINITELY_TRUE):
             break
@@ -170,7 +174,7 @@ def _where_true(value: Value) -> Value:
 
 
 def _conditional(node: ast.IfExp, frame: Frame) -> Value:
-    found = truth(evaluate(node.test, frame))
+    found = truth(tested(evaluate(node.test, frame), node.test, frame))
     ways: list[Value] = []
     tags: list[tuple[Tag, ...]] = []
     for branch, holds in ((node.body, True), (node.orelse, False)):
@@ -265,7 +269,7 @@ def _comprehend(
         bind_target(generator.target, item, frame)
         before = frame.env
         for condition in generator.ifs:
-            evaluate(condition, frame)
+            tested(evaluate(condition, frame), condition, frame)
             narrowed = refined(condition, frame, True, evaluate)
             if narrowed is not None:
                 frame.env = narrowed
@@ -328,8 +332,13 @@ def _call(node: ast.Call, frame: Frame) -> Value:
     return call(node, frame, evaluate)
 
 
-def _text(node: ast.expr, frame: Frame) -> Value:
-    _children(node, frame)
+def _text(node: ast.JoinedStr, frame: Frame) -> Value:
+    for part in node.values:
+        if isinstance(part, ast.FormattedValue):
+            read_back(evaluate(part.value, frame), "__format__", part.value, frame)
+    first = node.values[0] if node.values else None
+    if isinstance(first, ast.Constant) and isinstance(first.value, str) and ":" in first.value:
+        return Const(first.value)  # as good as the whole for the name of a device
     return Unknown(why="number")
 
 

@@ -35,7 +35,7 @@ from h2dlint.facts.frame import Environment, Frame, join_environments, key_of
 from h2dlint.facts.indexing import read_index, store_element, stored
 from h2dlint.facts.iteration import item_of, loop_items
 from h2dlint.facts.refine import refined
-from h2dlint.facts.transfers import waits
+from h2dlint.facts.transfers import tested, waits
 
 Statement: TypeAlias = Callable[[Any, Frame], bool]
 
@@ -120,6 +120,11 @@ def _assign_attribute(target: ast.Attribute, value: Value, statement: ast.AST, f
         return
     for way in alternatives(base):
         if isinstance(way.value, Instance) and way.value.info is not None:
+            setter = way.value.info.setters.get(target.attr)
+            if setter is not None:
+                bound = Function(setter, way.value.info.module, way.value.info, way.value)
+                frame.interpreter.call_function(bound, [value], {}, frame, target, key_of(target.value))
+                return
             frame.outside_stores.setdefault(target.attr, []).append((way.value.info, value, statement))
     key = key_of(target)
     if key:
@@ -197,7 +202,7 @@ def _raise(statement: ast.Raise, frame: Frame) -> bool:
 
 
 def _assert(statement: ast.Assert, frame: Frame) -> bool:
-    evaluate(statement.test, frame)
+    tested(evaluate(statement.test, frame), statement.test, frame)
     narrowed = refined(statement.test, frame, True, evaluate)
     if narrowed is not None:
         frame.env = narrowed
@@ -276,7 +281,7 @@ def _jump(statement: ast.stmt, frame: Frame) -> bool:
 
 
 def _if(statement: ast.If, frame: Frame) -> bool:
-    found = truth(evaluate(statement.test, frame))
+    found = truth(tested(evaluate(statement.test, frame), statement.test, frame))
     before = frame.env
     ends: list[tuple[Environment, Tag]] = []
     tags = [branch_tag(statement.test, holds, found, frame) for holds in (True, False)]
@@ -395,7 +400,7 @@ def _while(statement: ast.While, frame: Frame) -> bool:
     forever = isinstance(statement.test, ast.Constant) and bool(statement.test.value)
     for _ in range(2 if frame.loop_depth < 3 else 1):
         frame.env = dict(frame.env)
-        evaluate(statement.test, frame)
+        tested(evaluate(statement.test, frame), statement.test, frame)
         narrowed = refined(statement.test, frame, True, evaluate)
         frame.env = dict(narrowed) if narrowed is not None else frame.env
         _loop_body(statement.body, frame, counts=True)

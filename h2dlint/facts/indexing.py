@@ -75,11 +75,7 @@ def _read_item(item: ast.expr, found: Indices, evaluate: Evaluate, frame: Frame)
             found.field = True
         else:
             found.basic.append(lay.IntIndex())
-    elif (
-        isinstance(value, Number)
-        or (isinstance(value, Array) and value.scalar)
-        or (isinstance(value, Array) and value.device.is_cpu and value.layout.rank == 0 and value.dtype != "bool")
-    ):
+    elif _is_position(value):
         found.basic.append(lay.IntIndex())
     elif isinstance(value, Named) and value.name == "numpy.newaxis":
         found.basic.append(lay.NewAxis())
@@ -93,6 +89,13 @@ def _read_item(item: ast.expr, found: Indices, evaluate: Evaluate, frame: Frame)
     else:
         found.unknown = True
         found.basic.append(lay.IntIndex())
+
+
+def _is_position(value: Value) -> bool:
+    """An integer: also as an element of an ndarray, or as a host tensor of one element."""
+    if isinstance(value, Array):
+        return value.scalar or (value.device.is_cpu and value.layout.rank == 0 and value.dtype != "bool")
+    return isinstance(value, Number)
 
 
 def _slice(item: ast.Slice, evaluate: Evaluate, frame: Frame) -> lay.SliceIndex:
@@ -190,8 +193,9 @@ def array_element(array: Array, index: Indices, node: ast.expr, frame: Frame) ->
     if index.field and array.kind != "ndarray":
         return NOTHING
     if index.field:
-        single = lay.element_count(array.layout) == 1
-        return array.but(layout=array.layout if single else lay.GAPPED_UNRANKED, dtype=None)
+        count = lay.element_count(array.layout)
+        gapped = lay.UNKNOWN_LAYOUT if count is None else lay.GAPPED_UNRANKED
+        return array.but(layout=array.layout if count == 1 else gapped, dtype=None)
     layout = lay.indexed(array.layout, index.basic)
     if index.unknown:
         layout = DENSE_UNRANKED if array.layout.form is Form.DENSE else lay.UNKNOWN_LAYOUT
@@ -226,7 +230,7 @@ def _device_element(array: Array, index: Indices, node: ast.expr, frame: Frame) 
             waits(frame, node, "__getitem__", Direction.H2D, one)
         elif isinstance(one, Array) and one.device.is_cpu and one.dtype == "bool":
             record(Site(frame, node, "__getitem__", None, False), Ruling(Verdict.ASYNC, Direction.H2D, (), one))
-        elif isinstance(one, Array) and one.device.is_accelerator and one.layout.rank == 0:
+        elif isinstance(one, Array) and one.device.is_accelerator and (one.layout.rank == 0 or one.dtype == "bool"):
             waits(frame, node, "__getitem__", Direction.D2H, one)
     layout = lay.indexed(array.layout, index.basic) if not index.fancy and not index.unknown else DENSE_UNRANKED
     return array.but(layout=layout)
@@ -236,7 +240,11 @@ def store_element(target: Value, index: Indices, value: Value, node: ast.expr, f
     """`target[index] = value` on a device tensor: which of them wait (FACTS)."""
     for way in target.alternatives if isinstance(target, Choice) else ():
         store_element(way.value, index, value, node, frame)
-    if not isinstance(target, Array) or target.kind != "tensor" or not target.device.is_accelerator:
+    if not isinstance(target, Array) or target.kind != "tensor":
+        return
+    if target.device.is_cpu and isinstance(value, Array) and value.device.is_accelerator:
+        waits(frame, node, "__setitem__", Direction.D2H, value)
+    if not target.device.is_accelerator:
         return
     number = isinstance(value, (Const, Number)) or (isinstance(value, Unknown) and value.why == "number")
     scalar = isinstance(value, Array) and value.device.is_cpu and value.layout.rank == 0
@@ -244,8 +252,9 @@ def store_element(target: Value, index: Indices, value: Value, node: ast.expr, f
         host_index = isinstance(one, Sequence) or (
             isinstance(one, Array) and not one.device.is_accelerator and (one.device.is_cpu or one.kind == "ndarray")
         )
-        device_integers = isinstance(one, Array) and one.device.is_accelerator and one.dtype != "bool"
-        if host_index or (device_integers and number):
+        on_device = isinstance(one, Array) and one.device.is_accelerator
+        mask = isinstance(one, Array) and one.dtype == "bool"
+        if host_index or (on_device and mask is not (number or scalar)):
             waits(frame, node, "__setitem__", Direction.H2D, one if isinstance(one, Array) else None)
             return
     if index.fancy or index.unknown:

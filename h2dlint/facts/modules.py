@@ -57,10 +57,12 @@ class ClassInfo:
         self.name = node.name
         self.qualname = qualname
         self.methods: dict[str, FunctionNode] = {}
+        self.setters: dict[str, FunctionNode] = {}
         self.assigned: dict[str, ast.Assign | ast.AnnAssign] = {}
         for statement in node.body:
             if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                self.methods[statement.name] = statement
+                setter = any(_last_name(decorator) == "setter" for decorator in statement.decorator_list)
+                (self.setters if setter else self.methods)[statement.name] = statement
             elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                 self.assigned[statement.target.id] = statement
             elif isinstance(statement, ast.Assign):

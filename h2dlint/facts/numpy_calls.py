@@ -5,14 +5,17 @@ from __future__ import annotations
 import ast
 
 from h2dlint.facts import layout as lay
-from h2dlint.facts.domain import CPU, NOTHING, Array, Const, Memory, Sequence, Unknown, Value, mapped
+from h2dlint.facts.domain import CPU, NOTHING, Array, Const, Memory, Number, Sequence, Unknown, Value, mapped
+from h2dlint.facts.flags import Truth, truth
 from h2dlint.facts.frame import Frame
 from h2dlint.facts.layout import DENSE_UNRANKED, Form, Layout
-from h2dlint.facts.operations import fresh, shape_sizes, view_layout
+from h2dlint.facts.operations import as_int, fresh, shape_sizes, view_layout
 from h2dlint.facts.torch_api import NUMPY_FRESH, NUMPY_VIEWS
 
 _SHAPED = frozenset(["zeros", "ones", "empty", "full"])
-_PAIRS = frozenset(["array_split", "split", "nonzero", "meshgrid", "where_", "unique"])
+_PIECES: dict[str, int | None] = {"split": None, "array_split": None, "hsplit": 1, "vsplit": 0, "dsplit": 2}
+"""Functions that cut an ndarray into views, with the axis where the name fixes it."""
+_REDUCTIONS = frozenset(["prod", "sum", "max", "min", "mean", "amax", "amin", "argmax", "argmin", "median"])
 
 
 def call_numpy(name: str, args: list[Value], keywords: dict[str, Value], node: ast.AST, frame: Frame) -> Value:
@@ -22,18 +25,54 @@ def call_numpy(name: str, args: list[Value], keywords: dict[str, Value], node: a
         return mapped(args[0] if args else NOTHING, lambda value: _as_ndarray(value, last, keywords, node, frame))
     if "out" in keywords:
         return keywords["out"]
+    if last in _PIECES and args and isinstance(args[0], Array):
+        return _pieces(last, args[0], args[1:], keywords, node, frame)
+    if last == "frombuffer" and args and isinstance(args[0], Array):
+        return args[0].but(kind="ndarray", dtype=None, layout=Layout(None, args[0].layout.form))
+    if last == "array" and "copy" in keywords and truth(keywords["copy"]) is not Truth.TRUE:
+        return mapped(args[0] if args else NOTHING, lambda value: _as_ndarray(value, "asarray", keywords, node, frame))
+    if last == "array" and args and isinstance(args[0], (Const, Number)):
+        return fresh_ndarray(last, lay.dense([]), node, frame)
+    if last == "asfortranarray":
+        return mapped(args[0] if args else NOTHING, lambda value: _fortran(value, node, frame))
+    if last in _REDUCTIONS and not {"axis", "keepdims", "out"} & set(keywords) and len(args) == 1:
+        return Unknown(why="number")
     if last in NUMPY_VIEWS and args and isinstance(args[0], Array):
         return call_ndarray(args[0].but(kind="ndarray"), last, args[1:], keywords, node, frame)
     if last in NUMPY_FRESH or name.startswith("numpy.random."):
         made = fresh_ndarray(last, _layout(last, args, keywords), node, frame)
         if (
-            last in ("array_split", "split", "meshgrid")
+            last == "meshgrid"
             or (last == "unique" and any(key.startswith("return_") for key in keywords))
             or last in ("nonzero",)
         ):
             return Sequence(None, made)
         return made
     return NOTHING
+
+
+def _pieces(
+    name: str, array: Array, args: list[Value], keywords: dict[str, Value], node: ast.AST, frame: Frame
+) -> Value:
+    """Views along an axis: columns leave gaps, rows do not."""
+    fixed = _PIECES[name]
+    given = keywords.get("axis", args[1] if len(args) > 1 else Const(0))
+    axis = fixed if fixed is not None else as_int(given)
+    count = as_int(args[0]) if args else None
+    whole = (
+        array.layout.sizes[axis] if axis is not None and array.layout.sizes and axis < len(array.layout.sizes) else None
+    )
+    size = -(-whole // count) if isinstance(whole, int) and count else None
+    layout = lay.UNKNOWN_LAYOUT if axis is None else lay.divided(array.layout, axis, size)
+    return Sequence(None, array.but(kind="ndarray", layout=layout))
+
+
+def _fortran(value: Value, node: ast.AST, frame: Frame) -> Value:
+    """Column-major memory: the array itself if it lies so, else a copy that does."""
+    if not isinstance(value, Array) or value.layout.sizes is None or len(value.layout.sizes) < 2:
+        return value if isinstance(value, Array) else NOTHING
+    wanted = lay.reversed_axes(lay.dense(value.layout.sizes[::-1]))
+    return value if lay.same_strides(value.layout, wanted) else fresh_ndarray("asfortranarray", wanted, node, frame)
 
 
 def fresh_ndarray(label: str, layout: Layout, node: ast.AST, frame: Frame) -> Array:

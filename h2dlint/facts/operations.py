@@ -34,7 +34,7 @@ from h2dlint.facts.domain import (
 from h2dlint.facts.flags import Truth, truth
 from h2dlint.facts.frame import Frame
 from h2dlint.facts.layout import DENSE_UNRANKED, Form, Layout, Size, Symbol
-from h2dlint.facts.torch_api import DTYPES, SAME_DTYPE, TAKES_NUMBERS, Effect, Op
+from h2dlint.facts.torch_api import DTYPES, MAY_ALIAS, SAME_DTYPE, TAKES_NUMBERS, Effect, Op
 
 MAX_WAYS = 12
 """Combinations of alternatives of several arguments that one call looks at."""
@@ -615,6 +615,8 @@ def torch_call(
         operands = [receiver] if name in TAKES_NUMBERS else [receiver, *args, *keywords.values()]
         ways = [(fresh_of(row, name, way, node, frame, whole), tags) for way, tags in operand_ways(operands)]
         result = join([value for value, _ in ways], [tags for _, tags in ways])
+        if "inplace" in keywords and truth(keywords["inplace"]) is Truth.TRUE:
+            return written_out(receiver, frame)
         several = row.effect is Effect.FRESH_PAIR and _gives_several(name, args, keywords)
         return Sequence(None, result) if several else result
     return mapped(receiver, lambda inner: _one_call(row, name, inner, args, keywords, node, frame))
@@ -662,6 +664,8 @@ def fresh_of(row: Op, name: str, operands: list[Value], node: ast.AST, frame: Fr
     if not inputs:
         return unknown_tensor() if name in _JOINING else Unknown()
     index_built = row.index and not hidden and all(array.index_built for array in inputs)
+    if name in MAY_ALIAS and any(array.memory is Memory.PINNED for array in inputs):
+        return inputs[0].but(memory=Memory.UNKNOWN, layout=lay.UNKNOWN_LAYOUT, storage=0, index_built=False)
     dtype = (
         "bool"
         if name in _BOOLEAN
@@ -858,6 +862,8 @@ def _viewed(
             layout = lay.strided(sizes, strides) if sizes is not None and strides is not None else DENSE_UNRANKED
             return source.but(kind="tensor", layout=layout)
         return NOTHING
+    if row.shape == "component" and lay.element_count(inner.layout) == 1:
+        return inner.but(dtype=None)
     if row.shape == "component" and (name == "real" or name == "imag") and inner.dtype in _REAL_DTYPES:
         return inner if name == "real" else NOTHING
     if name == "resize_":

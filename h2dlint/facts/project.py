@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Collection
 
 from h2dlint.facts.annotations import annotated_value
-from h2dlint.facts.attributes import decorator_names, named_attribute
+from h2dlint.facts.attributes import decorator_names, is_transparent, named_attribute
 from h2dlint.facts.domain import (
     NOTHING,
     SOMEWHERE,
@@ -84,6 +84,8 @@ class Project:
         self._incomplete = False
         """Whether the question under way met one that is still open, so that its answer must not be remembered."""
         self._registered: dict[int, tuple[Memory, Trail]] = {}
+        self._undecorated: set[ast.AST] = set()
+        """Functions whose decorators are being applied: inside them they are called bare."""
         self._partial_reads = 0
         self._hasty: set[ast.AST] = set()
         """Functions that read an attribute or a global while that was still being looked up."""
@@ -300,6 +302,9 @@ class Project:
         name = getattr(function.node, "name", "")
         if is_availability_name(name):
             return Available()
+        wrapped = self._decorated(function, frame, node)
+        if wrapped is not None:
+            return self._call_wrapped(wrapped, function, args, keywords, frame, node)
         if is_wsl_name(name):
             return Const(False)
         if frame.depth >= MAX_DEPTH or function.node in self._stack or _is_opaque(function.node):
@@ -325,6 +330,44 @@ class Project:
                 frame.store_attribute(f"{key}.{name}", held, node)
         return value
 
+    def _decorated(self, function: Function, frame: Frame, node: ast.AST) -> Value | None:
+        """What the decorators that are not known to leave a function as it is make of it; None when there are none."""
+        if function.node in self._undecorated or isinstance(function.node, ast.Lambda):
+            return None
+        changing = [one for one in function.node.decorator_list if not is_transparent(one)]
+        if not changing or frame.depth >= MAX_DEPTH:
+            return None
+        self._undecorated.add(function.node)
+        outside = self._frame(function.module, None, "<decorator>")
+        outside.depth = frame.depth + 1
+        outside.scope = function.scope
+        value: Value = function
+        for decorator in reversed(changing):
+            made_by = evaluate(decorator, outside)
+            if not isinstance(made_by, Function):
+                value = NOTHING
+                break
+            value = self.call_function(made_by, [value], {}, outside, node, "")
+        self._undecorated.discard(function.node)
+        return value if isinstance(value, Function) else NOTHING
+
+    def _call_wrapped(
+        self,
+        wrapped: Value,
+        function: Function,
+        args: list[Value],
+        keywords: dict[str, Value],
+        frame: Frame,
+        node: ast.AST,
+    ) -> Value:
+        if not isinstance(wrapped, Function):
+            return NOTHING
+        self._undecorated.add(function.node)
+        given = [function.receiver, *args] if function.receiver is not None else args
+        result = self.call_function(wrapped, given, keywords, frame, node, "")
+        self._undecorated.discard(function.node)
+        return result
+
     def _known_result(
         self, function: Function, args: list[Value], keywords: dict[str, Value], overrides: Environment, frame: Frame
     ) -> tuple[Value, Environment] | None:
@@ -342,6 +385,7 @@ class Project:
         inner = self.run_unit(function.module, unit)
         if inner is None:
             return NOTHING, {}
+        _hand_globals(inner, frame)
         stored = _left_in_receiver(inner)
         return _result(inner, inner.falls_through), stored
 
@@ -377,6 +421,7 @@ class Project:
             self._stack.pop()
         if function.node in frame.defined:
             self._hand_out(inner, frame)
+        _hand_globals(inner, frame)
         stored = _left_in_receiver(inner)
         return mapped(_result(inner, falls_through), lambda value: _as_left(value, function.receiver, stored)), stored
 
@@ -702,7 +747,12 @@ def _moves_with(value: Value, key: str) -> Value:
 
 
 def _moves_along(value: Value, key: str) -> Value:
-    if isinstance(value, Array) and value.kind == "tensor" and value.device.is_cpu and value.memory is Memory.PAGEABLE:
+    if (
+        isinstance(value, Array)
+        and value.device.is_cpu
+        and value.memory is Memory.PAGEABLE
+        and value.kind in ("tensor", "module")
+    ):
         return value.but(device=Device("", key), memory=Memory.UNKNOWN)
     return value
 
@@ -775,6 +825,12 @@ def _remakes_itself(info: ClassInfo, site: ast.AST) -> bool:
         if method.lineno <= line <= (method.end_lineno or method.lineno):
             return not decorator_names(method) & {"classmethod", "staticmethod"}
     return False
+
+
+def _hand_globals(inner: Frame, frame: Frame) -> None:
+    """What a called function rebinds of the module's variables, its caller sees when it is the module itself."""
+    if frame.function is None and frame.module is inner.module:
+        frame.env.update({name: inner.env[name] for name in inner.globals if name in inner.env})
 
 
 def _left_in_receiver(frame: Frame) -> Environment:

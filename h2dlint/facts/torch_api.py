@@ -163,12 +163,12 @@ METHODS: dict[str, Op] = {
         "gelu silu matmul mm bmm mv dot addmm einsum baddbmm outer cross norm nonzero argwhere masked_select bincount "
         "repeat_interleave searchsorted bucketize multinomial bernoulli round floor ceil trunc frac lerp sign "
         "reciprocal erf atan2 atan acos asin cosh sinh logsumexp nan_to_num isnan isinf isfinite count_nonzero "
-        "embedding one_hot interpolate layer_norm normalize linear conv1d conv2d conv3d avg_pool2d max_pool2d dropout "
+        "embedding one_hot interpolate layer_norm normalize linear conv1d conv2d conv3d avg_pool2d max_pool2d "
         "histc to_sparse to_dense coalesce dequantize from_sparse trace cdist polar complex angle "
         "index_put masked_scatter unravel_index pad_sequence pixel_shuffle scatter_reduce kron tensordot vander "
         "logcumsumexp quantile nanmean nansum nanmedian hypot deg2rad rad2deg sinc select_scatter slice_scatter "
         "poisson heaviside gcd lcm corrcoef cov renorm trapezoid cumulative_trapezoid erfinv erfc logit sgn msort "
-        "logaddexp digamma lgamma pixel_unshuffle conj_physical xlogy special_erf group_norm batch_norm instance_norm "
+        "logaddexp digamma lgamma pixel_unshuffle xlogy special_erf group_norm batch_norm instance_norm "
         "expm1 log1p log2 log10 exp2 float_power addcmul addcdiv inverse pinverse det svd lstsq",
     ),
     **_rows(
@@ -265,6 +265,20 @@ AVAILABILITY: frozenset[str] = frozenset(
     }
 )
 """Calls that are true exactly where an accelerator is present."""
+
+MAY_ALIAS: frozenset[str] = frozenset(["einsum", "meshgrid", "cartesian_prod"])
+"""Computations that give back views of their inputs where nothing has to be computed."""
+
+WAITS: frozenset[str] = frozenset(
+    [
+        "nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "bincount", "histc", "combinations",
+        "equal", "allclose", "is_nonzero", "repeat_interleave", "one_hot",
+    ]
+)  # fmt: skip
+"""Calls whose result's size or value the host must know: on a device they wait (measured)."""
+
+WITHOUT_WAIT: dict[str, str] = {"repeat_interleave": "output_size", "one_hot": "num_classes"}
+"""The argument that tells the size beforehand."""
 
 TAKES_NUMBERS: frozenset[str] = frozenset(
     [

@@ -34,6 +34,7 @@ from h2dlint.facts.domain import (
     join,
     mapped,
 )
+from h2dlint.facts.flags import Truth, truth
 from h2dlint.facts.frame import Frame
 from h2dlint.facts.layout import DENSE_UNRANKED, Form, Symbol
 from h2dlint.facts.operations import (
@@ -46,6 +47,8 @@ from h2dlint.facts.operations import (
     factory_dtype,
     factory_layout,
     flat_arrays,
+    memory_order,
+    ordered,
     pin_ways,
     torch_call,
     with_tags,
@@ -58,6 +61,8 @@ from h2dlint.facts.torch_api import (
     IN_NAMESPACES,
     LEGACY_CUDA,
     METHODS,
+    WAITS,
+    WITHOUT_WAIT,
     Effect,
     Op,
 )
@@ -87,6 +92,8 @@ def call_torch(name: str, args: list[Value], keywords: dict[str, Value], node: a
     if row is not None:
         return make(row, rest, None, args, keywords, node, frame)
     row = METHODS.get(rest)
+    if name.startswith("torch.Tensor.") and args and row is not None:  # `torch.Tensor.to(x, device)`
+        return call_method(args[0], rest, args[1:], keywords, node, frame, "")
     if row is None or row.effect in (Effect.TRANSFER, Effect.HOST_READ):
         return NOTHING
     if not args:
@@ -94,7 +101,7 @@ def call_torch(name: str, args: list[Value], keywords: dict[str, Value], node: a
         args = [first]
     if row.effect is Effect.QUERY:
         return _query(args[0], rest, args[1:], "")
-    return torch_call(row, rest, args[0], args[1:], keywords, node, frame)
+    return _knowing_its_size(row, rest, args[0], args[1:], keywords, node, frame)
 
 
 # Making
@@ -131,11 +138,13 @@ def make(
         if "dtype" in keywords or receiver is None
         else receiver.dtype
     )
+    order = memory_order(keywords)
+    layout = factory_layout(row, name, args, keywords)
     return allocate(
         frame,
         node,
         name,
-        factory_layout(row, name, args, keywords),
+        ordered(layout, order) if order else layout,
         device=keywords.get("device"),
         fallback=fallback,
         pin=keywords.get("pin_memory"),
@@ -181,7 +190,8 @@ def _from_data(
     device = keywords.get("device")
     dtype_argument = keywords.get("dtype", next((arg for arg in args[1:] if isinstance(arg, DType)), None))
     dtype = dtype_of(dtype_argument) if dtype_argument is not None else row.dtype or data_dtype(data)
-    aliases = name in ("as_tensor", "asarray")
+    copies = "copy" in keywords and truth(keywords["copy"]) is Truth.TRUE
+    aliases = name in ("as_tensor", "asarray", "Tensor") and not copies
     if isinstance(data, Array):
         return _from_array(name, data, aliases, device, dtype, dtype_argument is not None, keywords, node, frame)
     if aliases and isinstance(data, Unknown) and data.why != "number":
@@ -294,14 +304,16 @@ def _loaded(name: str, args: list[Value], keywords: dict[str, Value], node: ast.
 
 
 def _accelerator_module_call(
-    kind: str, name: str, args: list[Value], keywords: dict[str, Value], node: ast.AST, frame: Frame
+    kind: str, name: str, args: list[Value], keywords: dict[str, Value], node: ast.expr, frame: Frame
 ) -> Value:
     if name in LEGACY_CUDA:
         data = args[0] if args else NOTHING
         if isinstance(data, (Sequence, Array)):
             transfers.made_on_device(name, data, Device(kind), node, frame)
         return Array("tensor", Device(kind), Memory.UNKNOWN, DENSE_UNRANKED)
-    return Unknown(why="number") if name in ("current_device", "device_count") else NOTHING
+    if name == "current_device":
+        return DeviceValue(Device(kind))
+    return Unknown(why="number") if name == "device_count" else NOTHING
 
 
 # Methods
@@ -350,7 +362,18 @@ def call_method(
         return make(row, name, base, args, keywords, node, frame)
     if not isinstance(receiver, Array) and row.effect is not Effect.PIN:
         return _of_unknown(receiver, name, row)
-    return torch_call(row, name, receiver, args, keywords, node, frame)
+    return _knowing_its_size(row, name, receiver, args, keywords, node, frame)
+
+
+def _knowing_its_size(
+    row: Op, name: str, receiver: Value, args: list[Value], keywords: dict[str, Value], node: ast.expr, frame: Frame
+) -> Value:
+    """A call that may have to ask the device for its result's size: then it waits."""
+    result = torch_call(row, name, receiver, args, keywords, node, frame)
+    told = WITHOUT_WAIT.get(name)
+    if name in WAITS and not (told is not None and (told in keywords or (name == "one_hot" and args))):
+        transfers.read_back(result.any_item() if isinstance(result, Sequence) else result, name, node, frame)
+    return result
 
 
 def _reshape_in_place(

@@ -235,6 +235,8 @@ def _dtype_only(receiver: Value, dtype: str | None, keywords: dict[str, Value], 
 def _cast_one(value: Value, dtype: str | None, copies: bool, order: str, names_dtype: bool, site: Site) -> Value:
     if not isinstance(value, Array) or value.kind == "module":
         return value if isinstance(value, (Array, Instance)) else Unknown(getattr(value, "key", ""))
+    if order and value.device.is_accelerator:
+        return value.but(layout=ordered(value.layout, order))
     if order and value.device.is_cpu and not same_strides(value.layout, ordered(value.layout, order)):
         layout = ordered(value.layout, order)
         return fresh([value], site.node, "to", site.frame, layout=layout, dtype=dtype or value.dtype)
@@ -460,9 +462,33 @@ def read_on_host(receiver: Value, name: str, node: ast.Call, frame: Frame) -> Va
     return Sequence(None, number) if name == "tolist" else number
 
 
+def tested(value: Value, node: ast.expr, frame: Frame) -> Value:
+    """The value as a condition: the truth of a device tensor is read back with a wait."""
+    return read_back(value, "__bool__", node, frame)
+
+
+def read_back(value: Value, name: str, node: ast.expr, frame: Frame) -> Value:
+    """A value that the host looks at: a wait where it is a device tensor."""
+    for array in arrays_of(value):
+        if array.device.is_accelerator and array.kind == "tensor":
+            waits(frame, node, name, Direction.D2H, array)
+            break
+    return value
+
+
 def made_on_device(name: str, data: Value, device: Device, node: ast.expr, frame: Frame) -> None:
     """`torch.tensor(data, device="cuda")`, `as_tensor`, `new_tensor`: host data sent with a wait."""
     arrays = list(arrays_of(data))
+    if isinstance(data, Sequence):
+        items = [data.item] if data.items is None else data.items
+        if data.items == ():
+            return
+        if any(array.device.is_accelerator for item in items for array in arrays_of(item)):
+            waits(frame, node, name, Direction.D2H, None)
+            return
+    if device.is_cpu and any(array.device.is_accelerator for array in arrays):
+        waits(frame, node, name, Direction.D2H, arrays[0])
+        return
     if not device.is_accelerator or (arrays and all(array.device.is_accelerator for array in arrays)):
         return
     waits(frame, node, name, Direction.H2D, next((array for array in arrays if array.device.is_cpu), None))
