@@ -24,7 +24,6 @@ def copies_of(project: Project, path: str, text: str, tree: ast.Module, every: b
     """
     module = project.module(path, text, tree)
     asked, perhaps = _asking_calls(module)
-    project.outcomes = []
     lines_asked = sorted(node.lineno for node in (*asked, *perhaps))
     project.sought.update(unit.node for unit in module.units if holds(unit.node, lines_asked))
     if every:
@@ -36,9 +35,8 @@ def copies_of(project: Project, path: str, text: str, tree: ast.Module, every: b
     project.settle(module)
     _ask_callers(project, module, asked)
     by_node: dict[ast.expr, list[Outcome]] = defaultdict(list)
-    for outcome in project.outcomes:
-        if outcome.module == module.path:
-            by_node[outcome.node].append(outcome)
+    for outcome in _seen_from_here(project, module):
+        by_node[outcome.node].append(outcome)
     for node in asked:
         by_node.setdefault(node, [])
     lines = text.splitlines()
@@ -119,11 +117,16 @@ def _may_name_flag(node: ast.Call) -> bool:
     return len(node.args) == 2 and node.func.attr != "type"
 
 
+def _seen_from_here(project: Project, module: ModuleInfo) -> list[Outcome]:
+    """What functions of this module led to: which other modules were looked at before must make no difference."""
+    return [outcome for outcome in project.outcomes.get(module.file, ()) if outcome.root_file == module.file]
+
+
 def _ask_callers(project: Project, module: ModuleInfo, asked: dict[ast.Call, None]) -> None:
     """Where a copy hangs on a parameter, look at the functions of this module that call its function."""
     open_units: dict[Unit, None] = {}
     settled: dict[ast.AST, bool] = {}
-    for outcome in project.outcomes:
+    for outcome in _seen_from_here(project, module):
         if not outcome.context:
             settled[outcome.node] = settled.get(outcome.node, True) and outcome.verdict is not Verdict.UNPROVEN
     for node in asked:

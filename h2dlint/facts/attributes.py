@@ -41,7 +41,7 @@ def attribute_of(value: Value, node: ast.Attribute, frame: Frame) -> Value:
     if isinstance(value, Array):
         return _array_attribute(value, name, node, frame)
     if isinstance(value, ModuleValue):
-        return frame.interpreter.member(value.info, name, frame.module)
+        return frame.interpreter.member(value, name)
     if isinstance(value, DeviceValue):
         return _device_attribute(value, name, node, frame)
     if isinstance(value, Class):

@@ -14,6 +14,7 @@ from h2dlint.facts.domain import (
     POINTER_INTO,
     Array,
     Available,
+    Choice,
     Class,
     Const,
     Function,
@@ -42,6 +43,8 @@ def call(node: ast.Call, frame: Frame, evaluate: Evaluate) -> Value:
     """The value of a call expression."""
     callee, key = _callee(node, frame, evaluate)
     args, keywords = _arguments(node, frame, evaluate)
+    if type(callee) is not Choice:
+        return _call_one(callee, args, keywords, node, frame, key)
     ways: list[tuple[Value, tuple[Tag, ...]]] = []
     outer = frame.way
     for way in alternatives(callee):
@@ -60,8 +63,11 @@ def _callee(node: ast.Call, frame: Frame, evaluate: Evaluate) -> tuple[Value, st
         stored = frame.env.get(key_of(func))
         if stored is not None and not isinstance(stored, Unknown):
             return stored, key_of(func.value)
-    base = without_none(evaluate(func.value, frame))
-    key = frame.self_name if isinstance(base, Super) else key_of(func.value)
+    base = evaluate(func.value, frame)
+    key = frame.self_name if type(base) is Super else key_of(func.value)
+    if type(base) is not Choice:
+        return _method(base, func, frame, key), key
+    base = without_none(base)
     ways = [(_method(way.value, func, frame, key), way.tags) for way in alternatives(base)]
     return with_tags(ways), key
 

@@ -25,6 +25,7 @@ ACCELERATOR_KIND = "accelerator"
 """A device known to be some accelerator, though not which."""
 UNKNOWN_KIND = ""
 META_KIND = "meta"
+ACCELERATOR_NAMES = frozenset(["cuda", "npu", "xpu", "hpu", "musa", "mlu", "mps", "rbln", "hip"])
 
 
 POINTER = "pointer:"
@@ -40,6 +41,10 @@ class Memory(str, Enum):
     UNKNOWN = "unknown"
 
 
+ASSUMED = "assumed"
+"""The key of a device that an availability test chose: without an accelerator it is another one."""
+
+
 class Device(Struct, frozen=True):
     """A torch device: its kind (`cpu`, `cuda`, ..., empty when unknown) and, when unknown, the expression it stands
     for.
@@ -47,6 +52,11 @@ class Device(Struct, frozen=True):
 
     kind: str
     key: str = ""
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the program names it as such, rather than choosing it where an accelerator is present."""
+        return self.key != ASSUMED
 
     @property
     def is_cpu(self) -> bool:
@@ -244,9 +254,10 @@ class Super(Value, frozen=True):
 
 
 class ModuleValue(Value, frozen=True):
-    """A module of the project."""
+    """A module of the project, by name and file: it is read when something in it is asked for."""
 
-    info: Any
+    name: str
+    file: str
 
 
 class Partial(Value, frozen=True):
@@ -294,6 +305,8 @@ def alternatives(value: Value) -> tuple[Alternative, ...]:
 
 def signature(value: Value) -> object:
     """What makes two values the same for a join: everything but storage, size symbols and provenance."""
+    if type(value) is Unknown:
+        return ("unknown", value.key)
     if type(value) is Array:
         return (
             value.kind,
@@ -316,8 +329,6 @@ def signature(value: Value) -> object:
         )
     if type(value) is Choice:
         return ("choice", *(signature(alternative.value) for alternative in value.alternatives))
-    if type(value) is Unknown:
-        return ("unknown", value.key)
     if type(value) is Const:
         return ("const", type(value.value), value.value if _hashable(value.value) else id(value.value), value.soft)
     if type(value) is Function:
@@ -338,6 +349,9 @@ def join(values: Values, tags: Iterable[tuple[Tag, ...]] | None = None) -> Value
 
     `tags`, one tuple for each value, says which way each of them came.
     """
+    values = list(values)
+    if values and all(value is values[0] for value in values):
+        return values[0]
     found: dict[object, Alternative] = {}
     tag_list = list(tags) if tags is not None else None
     for position, value in enumerate(values):
@@ -345,7 +359,11 @@ def join(values: Values, tags: Iterable[tuple[Tag, ...]] | None = None) -> Value
         for alternative in alternatives(value):
             key = signature(alternative.value)
             if key not in found:
-                merged = alternative.tags + tuple(tag for tag in extra if tag not in alternative.tags)
+                merged = (
+                    alternative.tags + tuple(tag for tag in extra if tag not in alternative.tags)
+                    if extra
+                    else alternative.tags
+                )
                 found[key] = Alternative(alternative.value, merged)
     ways = list(found.values())
     if not ways:
@@ -402,6 +420,20 @@ def mapped(value: Value, change: Callable[[Value], Value]) -> Value:
         inner = change(ways[0].value)
         return Choice(tuple(Alternative(way.value, ways[0].tags + way.tags) for way in alternatives(inner)))
     return join([change(way.value) for way in ways], [way.tags for way in ways])
+
+
+def as_assumed(value: Value) -> Value:
+    """A device chosen by an availability test, marked as that."""
+    return mapped(value, _assumed)
+
+
+def _assumed(value: Value) -> Value:
+    if isinstance(value, DeviceValue) and value.device.is_accelerator:
+        return DeviceValue(Device(value.device.kind, ASSUMED))
+    if isinstance(value, Const) and isinstance(value.value, str):
+        kind = value.value.partition(":")[0]
+        return DeviceValue(Device(kind, ASSUMED)) if kind in ACCELERATOR_NAMES else value
+    return value
 
 
 def without_none(value: Value) -> Value:

@@ -25,13 +25,14 @@ from h2dlint.facts.domain import (
     Unknown,
     Value,
     alternatives,
+    as_assumed,
     join,
     mapped,
     unknown_tensor,
     without_none,
 )
 from h2dlint.facts.flags import Truth, truth
-from h2dlint.facts.frame import Environment, Frame, key_of
+from h2dlint.facts.frame import BudgetExceededError, Environment, Frame, key_of
 from h2dlint.facts.indexing import element
 from h2dlint.facts.iteration import item_of, loop_items, unpacked
 from h2dlint.facts.operations import flat_arrays
@@ -43,7 +44,10 @@ Handler: TypeAlias = Callable[[Any, Frame], Value]
 
 def evaluate(node: ast.expr, frame: Frame) -> Value:
     """The value of an expression; transfers met on the way are recorded."""
-    frame.interpreter.tick()
+    steps = frame.interpreter.steps
+    steps.taken += 1
+    if steps.taken > steps.limit:
+        raise BudgetExceededError
     handler = _HANDLERS.get(type(node))
     return handler(node, frame) if handler is not None else _children(node, frame)
 
@@ -60,8 +64,11 @@ def _constant(node: ast.Constant, frame: Frame) -> Value:
 
 
 def _name(node: ast.Name, frame: Frame) -> Value:
-    found = frame.lookup(node.id)
-    return on_host_by_name(found if found is not None else frame.interpreter.resolve(frame.module, node.id), node.id)
+    name = node.id
+    found = frame.env.get(name)
+    if found is None:
+        found = frame.lookup(name) or frame.interpreter.resolve(frame.module, name)
+    return on_host_by_name(found, name) if "cpu" in name else found
 
 
 # Attributes
@@ -73,15 +80,17 @@ def _attribute(node: ast.Attribute, frame: Frame) -> Value:
         found = frame.env.get(key) if key else None
         if found is not None:
             return found
-    base = without_none(evaluate(node.value, frame))
-    return on_host_by_name(mapped(base, lambda value: attribute_of(value, node, frame)), node.attr)
+    base = evaluate(node.value, frame)
+    if type(base) is Choice:
+        found = mapped(without_none(base), lambda value: attribute_of(value, node, frame))
+    else:
+        found = attribute_of(base, node, frame)
+    return on_host_by_name(found, node.attr) if "cpu" in node.attr else found
 
 
 def on_host_by_name(value: Value, name: str) -> Value:
     """A name such as `lens_cpu`, `ids_cpu_tensor` or `buf.cpu` is fair evidence for the CPU, never for pinning."""
-    if "cpu" not in name or not _HOST_NAME.search(name):
-        return value
-    return mapped(value, _on_host)
+    return mapped(value, _on_host) if _HOST_NAME.search(name) else value
 
 
 def _on_host(value: Value) -> Value:
@@ -190,7 +199,8 @@ def _conditional(node: ast.IfExp, frame: Frame) -> Value:
         frame.path.pop()
         frame.env = outer
         tags.append((tag,))
-    return join(ways, tags)
+    value = join(ways, tags)
+    return as_assumed(value) if found is Truth.AVAILABLE else value
 
 
 def branch_tag(test: ast.expr, holds: bool, found: Truth, frame: Frame) -> Tag:

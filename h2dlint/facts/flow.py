@@ -26,6 +26,7 @@ from h2dlint.facts.domain import (
     Unknown,
     Value,
     alternatives,
+    as_assumed,
     join,
     without_none,
 )
@@ -66,6 +67,8 @@ def _never_returns(node: ast.expr) -> bool:
 
 def _assign(statement: ast.Assign, frame: Frame) -> bool:
     value = evaluate(statement.value, frame)
+    if frame.assumes:
+        value = as_assumed(value)
     for target in statement.targets:
         assign(target, value, statement, frame)
     return True
@@ -190,6 +193,8 @@ def _augment_element(
 
 def _return(statement: ast.Return, frame: Frame) -> bool:
     value = evaluate(statement.value, frame) if statement.value is not None else Const(None)
+    if frame.assumes:
+        value = as_assumed(value)
     frame.returns.append((value, tuple(frame.path[-2:])))
     return False
 
@@ -292,9 +297,11 @@ def _if(statement: ast.If, frame: Frame) -> bool:
         narrowed = refined(statement.test, frame, holds, evaluate)
         if narrowed is None:
             continue
-        frame.env = dict(narrowed)
+        frame.env = dict(narrowed) if narrowed is before else narrowed
         frame.path.append(tag)
+        frame.assumes += found is Truth.AVAILABLE
         goes_on = run_body(body, frame)
+        frame.assumes -= found is Truth.AVAILABLE
         frame.path.pop()
         if goes_on:
             ends.append((frame.env, tag))

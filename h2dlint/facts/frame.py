@@ -6,7 +6,19 @@ import ast
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-from h2dlint.facts.domain import Array, Device, Function, Memory, Tag, Trail, Value, arrays_of, join, mapped
+from h2dlint.facts.domain import (
+    Array,
+    Device,
+    Function,
+    Memory,
+    ModuleValue,
+    Tag,
+    Trail,
+    Value,
+    arrays_of,
+    join,
+    mapped,
+)
 from h2dlint.facts.modules import ClassInfo, ModuleInfo
 from h2dlint.facts.outcomes import Outcome
 
@@ -33,7 +45,7 @@ class Interpreter(Protocol):
     def resolve(self, module: ModuleInfo, name: str) -> Value:
         """A module-level name: a definition, an import or a variable."""
 
-    def member(self, module: ModuleInfo, name: str, asker: ModuleInfo) -> Value:
+    def member(self, module: ModuleValue, name: str) -> Value:
         """`name` of another module of the project."""
 
     def imported(self, module: ModuleInfo, name: str, attribute: str | None) -> Value:
@@ -48,8 +60,8 @@ class Interpreter(Protocol):
     def record(self, outcome: Outcome) -> None:
         """Remember what a copy does on one way."""
 
-    def tick(self) -> None:
-        """Count one step; raises BudgetExceededError when the function has used its budget."""
+    steps: Steps
+    """How much of its budget the function that is looked at has used."""
 
     def register(self, storage: int, memory: Memory, trail: Trail) -> None:
         """Memory that was page-locked after it was allocated."""
@@ -61,6 +73,16 @@ class Interpreter(Protocol):
         """A number for newly allocated memory."""
 
 
+class Steps:
+    """Expressions evaluated, and how many may be."""
+
+    __slots__ = ("limit", "taken")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.taken = 0
+
+
 class BudgetExceededError(Exception):
     """A function took too many steps; its copies are left unproven."""
 
@@ -69,12 +91,14 @@ class Frame:
     """Variables, path and results of one activation."""
 
     __slots__ = (
+        "assumes",
         "context",
         "default_device",
         "defined",
         "depth",
         "dotted",
         "env",
+        "exhausted",
         "falls_through",
         "function",
         "globals",
@@ -90,6 +114,7 @@ class Frame:
         "qualname",
         "returns",
         "root",
+        "root_file",
         "scope",
         "self_name",
         "stores",
@@ -109,11 +134,16 @@ class Frame:
         self.default_device: Device | None = None
         self.context: tuple[ast.AST, ...] = ()
         """The call sites through which this activation was reached; empty when the function is looked at on its own."""
+        self.root_file = module.file
         self.root: ast.AST | None = function
         """The function that is looked at, of which this is a call."""
         self.depth = 0
         self.loop_depth = 0
         self.dotted = False
+        self.assumes = 0
+        """How many of the branches around are only taken where an accelerator is present."""
+        self.exhausted = False
+        """Whether the budget ended before the function did."""
         self.path: list[Tag] = []
         self.way: tuple[Tag, ...] = ()
         """The alternative of the callee that is being called, when it is one of several."""

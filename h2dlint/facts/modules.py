@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
@@ -58,6 +58,7 @@ class ClassInfo:
         self.qualname = qualname
         self.methods: dict[str, FunctionNode] = {}
         self.setters: dict[str, FunctionNode] = {}
+        self._naming: dict[str, list[FunctionNode]] = {}
         self.assigned: dict[str, ast.Assign | ast.AnnAssign] = {}
         for statement in node.body:
             if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -85,8 +86,12 @@ class ClassInfo:
 
     def methods_naming(self, attribute: str) -> list[FunctionNode]:
         """The methods whose text stores something under `.attribute`: assignment, unpacking, `append` and the like."""
-        lines = self.module.lines_storing(attribute)
-        return [method for method in self.methods.values() if holds(method, lines)] if lines else []
+        found = self._naming.get(attribute)
+        if found is None:
+            lines = self.module.lines_storing(attribute)
+            found = [method for method in self.methods.values() if holds(method, lines)] if lines else []
+            self._naming[attribute] = found
+        return found
 
 
 class ModuleInfo:
@@ -107,6 +112,10 @@ class ModuleInfo:
         """Local name -> (absolute module, attribute or None for the module itself)."""
         self.star_imports: list[str] = []
         self.assigned: set[str] = set()
+        self.checked = False
+        """Whether the module itself is under check: then its body is run, else only what is asked of it."""
+        self.assignments: dict[str, list[ast.expr]] = {}
+        """What the top level assigns to a plain name."""
         self.resolved: dict[str, Value] = {}
         """Names looked up before: the project's memory, kept here so that it goes with the module."""
         self._collect(tree.body, "", None, None, top=True)
@@ -138,6 +147,8 @@ class ModuleInfo:
             elif top and isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
                 targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
                 for target in targets:
+                    if isinstance(target, ast.Name) and statement.value is not None:
+                        self.assignments.setdefault(target.id, []).append(statement.value)
                     for node in ast.walk(target):
                         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                             self.assigned.add(node.id)
@@ -158,6 +169,10 @@ class ModuleInfo:
                 self.star_imports.append(base)
             else:
                 into[alias.asname or alias.name] = (base, alias.name)
+
+    def defines(self, name: str) -> bool:
+        """Whether the module's top level binds the name."""
+        return name in self.functions or name in self.classes or name in self.assigned or name in self.imports
 
     def absolute(self, name: str, level: int) -> str:
         """The absolute module name of a (relative) import."""
@@ -184,15 +199,28 @@ class ModuleInfo:
         """Lines where `.attribute` may be written: before `=`, in a tuple target, by a method that grows it."""
         return self._store_lines.get(attribute, [])
 
-    def stores_only_none(self, node: FunctionNode, attribute: str) -> bool:
-        """Whether all that a function stores under `.attribute` is None: then it need not be run to know."""
+    def plain_stores(self, node: FunctionNode, attribute: str) -> list[str] | None:
+        """What a function stores in `self.attribute`, as written, where that is a literal, a parameter or part of a
+        configuration each time: then the function need not be run to know. None when it must be.
+        """
         lines = self.lines_storing(attribute)
         own = lines[bisect_left(lines, node.lineno) : bisect_right(lines, node.end_lineno or node.lineno)]
-        return all(self._stores_none(line, attribute) for line in own)
+        found = [self._plain_store(line, attribute) for line in own]
+        texts = [text for text in found if text is not None]
+        parameters = {one.arg for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)}
+        plain = len(texts) == len(found) and all(
+            text in parameters or _LITERAL.fullmatch(text) or _OF_CONFIG.fullmatch(text) for text in texts
+        )
+        return texts if plain and not any(self._rebinds(node, text) for text in texts if text in parameters) else None
 
-    def _stores_none(self, line: int, attribute: str) -> bool:
+    def _plain_store(self, line: int, attribute: str) -> str | None:
         target, _, value = self.lines[line - 1].partition("#")[0].partition("=")
-        return value.strip() == "None" and target.partition(":")[0].strip() == f"self.{attribute}"
+        return value.strip() if target.strip() == f"self.{attribute}" else None
+
+    def _rebinds(self, node: FunctionNode, name: str) -> bool:
+        """Whether a function gives one of its parameters another value, or narrows it."""
+        lines = self.lines[node.body[0].lineno - 1 : node.end_lineno]
+        return any(name in line and re.search(rf"\b{name}\b\s*(?:[-+*/|]?=(?!=)|,.*=|:=|is\b)", line) for line in lines)
 
     @cached_property
     def lines(self) -> list[str]:
@@ -227,22 +255,26 @@ class ModuleInfo:
             if "self." in line:
                 for name in _stored_names(line):
                     found.setdefault(name, []).append(number)
+        for match in _TUPLE_TARGET.finditer(self.text):
+            for name in _ATTRIBUTE.findall(match.group()):
+                insort(found.setdefault(name, []), self.line_at(match.start()))
         return found
 
     def units_naming(self, word: str) -> list[Unit]:
         """The outermost functions whose text names `word`."""
-        lines = self._lines_of(word)
+        lines = self._lines_of(word, called=True) or self._lines_of(word)
         return [unit for unit in self.units if unit.parent is None and holds(unit.node, lines)] if lines else []
 
-    def _lines_of(self, word: str) -> list[int]:
-        """The lines where `word` stands by itself, in order."""
+    def _lines_of(self, word: str, called: bool = False) -> list[int]:
+        """The lines where `word` stands by itself, in order; `called`: where it is called, not defined."""
         lines: list[int] = []
-        text, start, end = self.text, 0, len(self.text)
-        while (start := text.find(word, start)) >= 0:
-            after = start + len(word)
-            before_it = text[start - 1] if start else " "
-            behind_it = text[after] if after < end else " "
-            if not (before_it.isalnum() or before_it == "_" or behind_it.isalnum() or behind_it == "_"):
+        needle = word + "(" if called else word
+        text, start = self.text, 0
+        while (start := text.find(needle, start)) >= 0:
+            after = start + len(needle)
+            alone = not _is_word(text[start - 1 : start]) and (called or not _is_word(text[after : after + 1]))
+            defined = called and text[max(start - 6, 0) : start].endswith(("def ", "class "))
+            if alone and not defined:
                 lines.append(self.line_at(start))
             start = after
         return lines
@@ -258,6 +290,10 @@ class ModuleInfo:
         return frozenset(name for match in _GLOBAL.finditer(self.text) for name in re.findall(r"\w+", match.group(1)))
 
 
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
 def holds(node: FunctionNode, lines: list[int]) -> bool:
     """Whether one of the lines, in order, belongs to the function."""
     position = bisect_left(lines, node.lineno)
@@ -266,12 +302,17 @@ def holds(node: FunctionNode, lines: list[int]) -> bool:
 
 _OUTSIDE_STORE = re.compile(r"^[ \t]+(?!self\.)\w+\.(\w+)(?:[ \t]*:[^=\n]{1,80})?[ \t]*=(?!=)", re.MULTILINE)
 _GLOBAL = re.compile(r"^[ \t]+global[ \t]+([\w, \t]+)", re.MULTILINE)
+_TUPLE_TARGET = re.compile(r"\(\n(?:[ \t]*[\w.]+,[ \t]*\n)+[ \t]*\)[ \t]*=(?!=)")
 _ATTRIBUTE = re.compile(r"\bself\.(\w+)")
 _GROWS = re.compile(r"\bself\.(\w+)\.(?:append|extend|insert|add|update|setdefault|appendleft)\(")
 
 
+_LITERAL = re.compile(r"None|True|False|-?\d+(?:\.\d+)?|'[^']*'|\"[^\"]*\"")
+_OF_CONFIG = re.compile(r"(?:self\.)?\w*(?:config|args|params|settings)(?:\.\w+)*|self\.\w*config(?:\.\w+)+")
+
+
 def _stored_names(line: str) -> list[str]:
-    """The attributes of `self` that a line may store: named before an `=`, alone in a tuple, or grown by a method."""
+    """The attributes of `self` that a line may store: named before an `=`, looped over, or grown by a method."""
     before, equals, after = line.partition("=")
     if (
         equals
@@ -279,8 +320,7 @@ def _stored_names(line: str) -> list[str]:
         and before.count("(") <= before.count(")") + before.lstrip().startswith("(")
     ):
         return _ATTRIBUTE.findall(before)
-    stripped = line.strip()
-    if stripped.endswith(",") or stripped.startswith(("for ", "with ", "async ")) or " as self." in line:
+    if line.lstrip().startswith(("for self.", "async for self.")) or " as self." in line:
         return _ATTRIBUTE.findall(line)
     return _GROWS.findall(line)
 

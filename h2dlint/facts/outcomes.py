@@ -30,6 +30,8 @@ class Outcome(Struct, frozen=True, eq=False):
     """Hangs on what a caller passes: the length of a slice, the value of a flag."""
     root: ast.AST | None = None
     """The function that was looked at when this was seen."""
+    root_file: str = ""
+    """The file of that function's module."""
     to_accelerator: bool = False
     """The destination is shown to be an accelerator, not just assumed."""
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 
 from h2dlint.facts.annotations import annotated_value
 from h2dlint.facts.attributes import decorator_names, is_transparent, named_attribute
+from h2dlint.facts.copies import Verdict
 from h2dlint.facts.domain import (
     NOTHING,
     SOMEWHERE,
@@ -24,6 +25,7 @@ from h2dlint.facts.domain import (
     Function,
     Instance,
     Memory,
+    ModuleValue,
     Named,
     Number,
     Sequence,
@@ -36,9 +38,10 @@ from h2dlint.facts.domain import (
     signature,
 )
 from h2dlint.facts.evaluate import evaluate
+from h2dlint.facts.finder import Finder, parse_module
 from h2dlint.facts.flags import is_availability_name, is_wsl_name
 from h2dlint.facts.flow import run_body
-from h2dlint.facts.frame import BudgetExceededError, Environment, Frame
+from h2dlint.facts.frame import BudgetExceededError, Environment, Frame, Steps
 from h2dlint.facts.modules import ClassInfo, ModuleInfo, Unit, holds
 from h2dlint.facts.outcomes import Outcome
 
@@ -48,9 +51,13 @@ SIDE_DEPTH = 2
 """The same for functions that are only looked at for what they store or pass on."""
 MAX_STEPS = 60_000
 """Expressions evaluated for one function looked at on its own, with all that it calls."""
+MAX_SIDE_STEPS = 6_000
+"""The same for functions that are only looked at for what they store or pass on."""
 MAX_CALLERS = 8
 """Functions of the module that are looked at because they call another."""
 
+_HARMLESS = (Verdict.ASYNC, Verdict.NO_TRANSFER, Verdict.BLOCKING)
+"""Verdicts of which a fuller look would not make a finding."""
 _OPAQUE = (
     "jit",
     "autotune",
@@ -63,14 +70,14 @@ _OPAQUE = (
 )
 _BUILTINS = frozenset(dir(builtins))
 
-ReadModule = Callable[[str], "tuple[str, ast.Module] | None"]
-
 
 class Project:
     """Everything known of the code under check; answers the questions of `frame.Interpreter`."""
 
     def __init__(self) -> None:
-        self.outcomes: list[Outcome] = []
+        self.outcomes: dict[str, list[Outcome]] = {}
+        """What was seen of copies, by the file that they stand in."""
+        self._finder = Finder()
         self.sought: set[ast.AST] = set()
         """Functions that hold a copy which is asked for."""
         self._modules: dict[str, ModuleInfo | None] = {}
@@ -89,11 +96,14 @@ class Project:
         self._partial_reads = 0
         self._hasty: set[ast.AST] = set()
         """Functions that read an attribute or a global while that was still being looked up."""
-        self._finished: set[str] = set()
+        self._finished: set[int] = set()
         self._stack: list[ast.AST] = []
-        self._steps = 0
+        self.steps = Steps(MAX_STEPS)
         self._storage = 0
         self._asked_callers: set[object] = set()
+        self._asked_globals: set[tuple[int, str]] = set()
+        self._asked_members: set[tuple[str, str]] = set()
+        """Names of modules that are being looked up: a circle of re-exports ends there."""
 
     # Modules and names
 
@@ -101,10 +111,20 @@ class Project:
         """The module of a file that is being checked."""
         key = os.path.abspath(path)
         info = self._modules.get(key)
-        if info is None or info.tree is not tree:
-            info = ModuleInfo(path, text, tree, _module_name(key), key)
-            self._modules[key] = info
+        if info is None or info.text != text:
+            info = self._modules[key] = ModuleInfo(path, text, tree, _module_name(key), key)
+        info.path = path
+        info.checked = True
         return info
+
+    def load(self, file: str) -> ModuleInfo | None:
+        """The module in a file of the project, read when it is first asked for."""
+        if file not in self._modules:
+            text = self._finder.text_of(file)
+            tree = parse_module(text)
+            shown = os.path.relpath(file).replace(os.sep, "/")
+            self._modules[file] = None if tree is None else ModuleInfo(shown, text, tree, _module_name(file), file)
+        return self._modules[file]
 
     def resolve(self, module: ModuleInfo, name: str) -> Value:
         """A module-level name of `module`; a dotted name is a variable of a class body."""
@@ -118,7 +138,7 @@ class Project:
 
     def _ready(self, module: ModuleInfo) -> bool:
         """Whether the module's body has been run to its end, so that its variables have their last values."""
-        return module.path in self._finished
+        return id(module) in self._finished or not module.checked
 
     def _resolve(self, module: ModuleInfo, name: str) -> Value:
         if "." in name:
@@ -133,25 +153,49 @@ class Project:
             return self.imported(module, *module.imports[name])
         if name in _BUILTINS:
             return Named(f"builtins.{name}")
-        return Unknown(f"{module.path}:{name}")
+        return self._from_star(module, name) or Unknown(f"{module.path}:{name}")
+
+    def _from_star(self, module: ModuleInfo, name: str) -> Value | None:
+        """A name that `from other import *` may have brought."""
+        for other in module.star_imports:
+            file = self._finder.file_of(other, module.file)
+            info = self.load(file) if file is not None else None
+            if info is not None and info.defines(name):
+                return self.resolve(info, name)
+        return None
 
     def imported(self, module: ModuleInfo, name: str, attribute: str | None) -> Value:
-        """What an import binds. What lies in another module of the project is not followed yet: it stays a name."""
+        """What an import binds: something of another module of the project, or a name outside it."""
         dotted = name if attribute is None else f"{name}.{attribute}"
         if dotted.partition(".")[0] == "torch":
             found = named_attribute(dotted)
             return found if isinstance(found, DType) else Named(dotted)
         if attribute is not None and is_availability_name(dotted) and attribute.isupper():
             return Available()
-        return Named(dotted)
+        file = self._finder.file_of(name, module.file)
+        if file is None or file == module.file:
+            return Named(dotted)
+        holder = ModuleValue(name, file)
+        return holder if attribute is None else self.member(holder, attribute)
 
-    def member(self, module: ModuleInfo, name: str, asker: ModuleInfo) -> Value:
-        """`name` of another module."""
-        return self.resolve(module, name)
+    def member(self, module: ModuleValue, name: str) -> Value:
+        """`name` of another module: what it defines or passes on, a module below it, or just the longer name."""
+        key = (module.file, name)
+        if key in self._asked_members:
+            return NOTHING
+        self._asked_members.add(key)
+        try:
+            info = self.load(module.file) if self._finder.worth_following(module.file, name) else None
+            if info is not None and (info.defines(name) or info.star_imports):
+                return self.resolve(info, name)
+            dotted = f"{module.name}.{name}"
+            below = self._finder.file_of(dotted, module.file)
+            return ModuleValue(dotted, below) if below is not None else Named(dotted)
+        finally:
+            self._asked_members.discard(key)
 
     def _global(self, module: ModuleInfo, name: str) -> Value:
-        frame = self.run_module(module)
-        value = frame.env.get(name, NOTHING)
+        value = self.run_module(module).env.get(name, NOTHING) if module.checked else self._assigned(module, name)
         if is_availability_name(name) and name.isupper() and isinstance(value, (Unknown, Named)):
             return Available()
         if name not in module.declared_global:
@@ -161,9 +205,22 @@ class Project:
             if not _declares_global(unit.node, name):
                 continue
             inner = self.run_unit(module, unit)
-            self._partial_reads += inner is None
+            if inner is None:
+                self._partial_reads += 1
+                self._hasty.add(unit.node)
             values.extend(held for held, _ in (inner.stores.get(f"global {name}", ()) if inner else ()))
         return join(values)
+
+    def _assigned(self, module: ModuleInfo, name: str) -> Value:
+        """A variable of a module that is not under check, from its assignments alone."""
+        key = (id(module), name)
+        if key in self._asked_globals:
+            return NOTHING
+        self._asked_globals.add(key)
+        frame = self._frame(module, None, "<module>")
+        values = [evaluate(node, frame) for node in module.assignments.get(name, ())]
+        self._asked_globals.discard(key)
+        return join(values) if values else NOTHING
 
     def _class_variable(self, module: ModuleInfo, dotted: str) -> Value:
         qualname, _, name = dotted.rpartition(".")
@@ -191,11 +248,17 @@ class Project:
         found = []
         for base in info.node.bases:
             node = base.value if isinstance(base, ast.Subscript) else base
-            if isinstance(node, ast.Name):
-                found.append(self.resolve(info.module, node.id))
-            else:
-                found.append(NOTHING)
+            found.append(self._base(info.module, node))
         return found
+
+    def _base(self, module: ModuleInfo, node: ast.expr) -> Value:
+        if isinstance(node, ast.Name):
+            return self.resolve(module, node.id)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            holder = self.resolve(module, node.value.id)
+            if isinstance(holder, ModuleValue):
+                return self.member(holder, node.attr)
+        return NOTHING
 
     # Running
 
@@ -210,7 +273,7 @@ class Project:
             self._globals[id(module)] = found
             with _Budget(self):
                 self._guarded(lambda: run_body(module.tree.body, found))
-            self._finished.add(module.path)
+            self._finished.add(id(module))
         return found
 
     def run_unit(self, module: ModuleInfo, unit: Unit) -> Frame | None:
@@ -223,12 +286,13 @@ class Project:
             self.run_unit(module, unit.parent)
             if unit.node in self._units:
                 return self._units[unit.node]
-        self.run_module(module)
+        if module.checked:
+            self.run_module(module)
         self._units[unit.node] = None
         return self._run_unit(module, unit)
 
     def _run_unit(self, module: ModuleInfo, unit: Unit) -> Frame:
-        partial_reads = self._partial_reads
+        amid_questions, partial_reads = bool(self._open), self._partial_reads
         frame = self._frame(module, unit.node, unit.qualname)
         outer = self._units.get(unit.parent.node) if unit.parent is not None else None
         frame.scope = None if outer is None else {**(outer.scope or {}), **outer.env}
@@ -238,46 +302,49 @@ class Project:
             frame.self_name = outer.self_name
         receiver = Instance(unit.owner) if unit.owner is not None else None
         self._bind(frame, unit.node, receiver, [], {}, own=True)
-        frame.default_device = self._globals[id(module)].default_device
+        body = self._globals.get(id(module))
+        frame.default_device = body.default_device if body is not None else None
         if frame.default_device is None and module.sets_default_device:
             frame.default_device = SOMEWHERE
         frame.depth = 0 if unit.node in self.sought else MAX_DEPTH - SIDE_DEPTH
-        with _Budget(self):
+        with _Budget(self, MAX_STEPS if unit.node in self.sought else MAX_SIDE_STEPS):
             self._stack.append(unit.node)
-            self._guarded(lambda: self._finish(frame, unit.node.body))
+            frame.exhausted = not self._guarded(lambda: self._finish(frame, unit.node.body))
             self._stack.pop()
         self._units[unit.node] = frame
-        if self._partial_reads != partial_reads:
+        if amid_questions and self._partial_reads != partial_reads:
             self._hasty.add(unit.node)
         return frame
 
     def settle(self, module: ModuleInfo) -> None:
         """Run again what was run too early: what it reads can be looked up in full now, its own stores included."""
         for unit in module.units:
-            if unit.node in self._hasty and unit.node in self.sought:
-                self._hasty.discard(unit.node)
-                self.outcomes = [one for one in self.outcomes if one.root is not unit.node]
-                self._run_unit(module, unit)
+            if unit.node not in self._hasty or unit.node not in self.sought:
+                continue
+            self._hasty.discard(unit.node)
+            seen = self.outcomes.get(module.file, [])
+            mine = [one for one in seen if one.root is unit.node]
+            if mine and all(one.verdict in _HARMLESS for one in mine):
+                continue
+            self.outcomes[module.file] = [one for one in seen if one.root is not unit.node]
+            self._run_unit(module, unit)
 
     def _finish(self, frame: Frame, body: list[ast.stmt]) -> None:
         frame.falls_through = run_body(body, frame)
 
-    def _guarded(self, run: Callable[[], object]) -> None:
+    def _guarded(self, run: Callable[[], object]) -> bool:
+        """Run within the budget; False when that ended first."""
         depth = len(self._stack)
         try:
             run()
         except BudgetExceededError:
             del self._stack[depth:]
-
-    def tick(self) -> None:
-        """Count one step of the function that is looked at."""
-        self._steps += 1
-        if self._steps > MAX_STEPS:
-            raise BudgetExceededError
+            return False
+        return True
 
     def record(self, outcome: Outcome) -> None:
         """Remember what a copy does on one way."""
-        self.outcomes.append(outcome)
+        self.outcomes.setdefault(outcome.module, []).append(outcome)
 
     def register(self, storage: int, memory: Memory, trail: Trail) -> None:
         """Memory that was page-locked after it was allocated."""
@@ -403,6 +470,7 @@ class Project:
         inner.owner = function.owner
         inner.depth = frame.depth + 1
         inner.root = frame.root
+        inner.root_file = frame.root_file
         inner.context = (*frame.context, node)
         inner.default_device = frame.default_device
         inner.way = frame.way
@@ -439,7 +507,7 @@ class Project:
     ) -> Value:
         """An object of a project class: what its constructor stores, given these arguments."""
         made = self._construct(info, args, keywords, frame, node)
-        if isinstance(made, Instance):
+        if isinstance(made, Instance) and frame.module is info.module:
             self._constructions.setdefault(info, []).append((made, node))
         return made
 
@@ -623,9 +691,14 @@ class Project:
                 values.append(self._declared_field(info, name))
                 tags.append(())
         for method in info.methods_naming(name):
-            if module.stores_only_none(method, name):
-                values.append(Const(None))
-                tags.append((Tag("store", method, path=module.path),))
+            plain = module.plain_stores(method, name)
+            if plain is not None and not (
+                method.name == "__init__" and self._from_constructions(info, name, values, tags)
+            ):
+                for text in plain:
+                    values.append(self._plain_value(info, method, name, text))
+                    tags.append((Tag("store", method, path=module.path),))
+            if plain is not None:
                 continue
             unit = module.unit_of_node[method]
             if method.name == "__init__" and self._from_constructions(info, name, values, tags):
@@ -633,12 +706,16 @@ class Project:
             for one in (unit, *self._inner_units(module, unit, name)):
                 frame = self.run_unit(module, one)
                 if frame is None:
+                    self._hasty.add(one.node)
                     self._incomplete = True
                     self._partial_reads += 1
                     continue
                 for held, node in frame.stores.get(name, ()):
                     values.append(held)
                     tags.append((Tag("store", node, path=module.path),))
+                if frame.exhausted:
+                    values.append(Unknown(f"{info.qualname}.{name}"))
+                    tags.append(())
 
     def _stored_outside(self, info: ClassInfo, name: str, values: list[Value], tags: list[tuple[Tag, ...]]) -> None:
         """What other functions of the module store in `thing.name`, where thing is such an object."""
@@ -660,6 +737,16 @@ class Project:
         """Functions inside a method that store the attribute, through the method's own `self`."""
         lines = module.lines_storing(name)
         return [one for one in module.units if one.parent is unit and holds(one.node, lines)]
+
+    def _plain_value(self, info: ClassInfo, method: ast.AST, name: str, text: str) -> Value:
+        """A literal, a parameter or part of a configuration, without running the function that stores it."""
+        if text in _parameters(method):
+            frame = self._frame(info.module, method, f"{info.qualname}.{getattr(method, 'name', '')}")
+            self._bind(frame, method, Instance(info), [], {}, own=True)
+            return frame.env.get(text, NOTHING)
+        if text[0].isalpha() and text not in ("None", "True", "False"):
+            return Unknown(f"{info.qualname}.{name}")
+        return Const(ast.literal_eval(text))
 
     def _declared_field(self, info: ClassInfo, name: str) -> Value:
         statement = info.assigned[name]
@@ -691,25 +778,25 @@ class Project:
 
     def run_callers(self, module: ModuleInfo, name: str, without: Collection[ast.AST]) -> None:
         """Look at the functions of the module that name `name`, so that its calls are seen with their arguments."""
-        self.run_module(module)
+        if module.checked:
+            self.run_module(module)
         for unit in module.units_naming(name)[:MAX_CALLERS]:
             if unit.node not in without:
                 self.run_unit(module, unit)
 
 
 class _Budget:
-    """A fresh step count for the function that starts to be looked at; the outer one's goes on afterwards."""
+    """A step count of its own for the function that starts to be looked at; the outer one's goes on afterwards."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Project, limit: int = MAX_STEPS) -> None:
         self._project = project
-        self._outer = 0
+        self._steps = Steps(limit)
 
     def __enter__(self) -> None:
-        self._outer = self._project._steps
-        self._project._steps = 0
+        self._project.steps, self._steps = self._steps, self._project.steps
 
     def __exit__(self, *exc: object) -> None:
-        self._project._steps = self._outer
+        self._project.steps, self._steps = self._steps, self._project.steps
 
 
 def _module_name(path: str) -> str:
@@ -831,6 +918,11 @@ def _hand_globals(inner: Frame, frame: Frame) -> None:
     """What a called function rebinds of the module's variables, its caller sees when it is the module itself."""
     if frame.function is None and frame.module is inner.module:
         frame.env.update({name: inner.env[name] for name in inner.globals if name in inner.env})
+
+
+def _parameters(method: ast.AST) -> set[str]:
+    arguments: ast.arguments = method.args  # type: ignore[attr-defined]
+    return {one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
 
 
 def _left_in_receiver(frame: Frame) -> Environment:

@@ -153,10 +153,11 @@ def _note(site: Site, ruling: Ruling, tags: tuple[Tag, ...]) -> None:
             site.operand,
             (*frame.way, *tags, *frame.path[-3:]),
             frame.context,
-            frame.module.path,
+            frame.module.file,
             ruling.why,
             site.open,
             frame.root,
+            frame.root_file,
             site.to_accelerator,
         )
     )
@@ -258,8 +259,8 @@ def _move_one(source: Value, place: Value, dtype: str | None, order: str, copies
         return _send(array, device, dtype, order, site)
     if device.is_cpu:
         return _fetch(array, dtype, site)
-    if site.named:
-        record(site, unproven(Direction.UNKNOWN, "the device it goes to cannot be followed"))
+    if site.named:  # device to device, or to host memory that torch pins when asked: it waits on neither way
+        record(site, Ruling(Verdict.ASYNC, Direction.UNKNOWN, (), array) if site.asked else NO_TRANSFER)
     return array.but(device=device, dtype=dtype or array.dtype, memory=Memory.UNKNOWN)
 
 
@@ -269,14 +270,14 @@ def _stay(array: Array, device: Device, dtype: str | None, copies: bool, site: S
         record(site, replace(H2H if device.is_cpu else D2D, decisive=array))
     if dtype is not None or copies:
         return cast(array, dtype or array.dtype, site.node, site.name, site.frame, copy=copies)
-    return array if device.kind == ACCELERATOR.kind else array.but(device=device)
+    return array if device.kind in (ACCELERATOR.kind, array.device.kind) else array.but(device=device)
 
 
 def _send(array: Array, device: Device, dtype: str | None, order: str, site: Site) -> Value:
     """Host to device. Not asked and the device unknown, nothing is said: it may be the CPU."""
     if site.asked or device.is_accelerator:
         record(
-            replace(site, to_accelerator=device.is_accelerator),
+            replace(site, to_accelerator=device.is_accelerator and device.is_certain),
             upload(array, device, ordered(array.layout, order) if order else None, site.asked),
         )
     elif site.named:
@@ -406,7 +407,8 @@ def _copy_one(target: Value, source: Value, receiver: ast.AST | None, site: Site
     if site.named:
         if not site.asked and ruling.verdict is Verdict.UNPROVEN:
             ruling = Ruling(Verdict.NO_TRANSFER, ruling.direction)
-        to_accelerator = isinstance(target, Array) and target.device.is_accelerator
+        there = target.device if isinstance(target, Array) else SOMEWHERE
+        to_accelerator = there.is_accelerator and there.is_certain
         operand = receiver if ruling.direction is Direction.D2H else site.operand
         record(replace(site, operand=operand, to_accelerator=to_accelerator), ruling)
     elif isinstance(source, Array) and isinstance(target, Array) and ruling.verdict is Verdict.BLOCKING:

@@ -1,0 +1,146 @@
+"""Where a module of the project lies: from its dotted name to a file, and the text in it.
+
+Roots are found from the asking file: the folder that holds its topmost package, the nearest folder with a
+pyproject.toml,
+a setup.py or a .git, and that folder's `src`. What lies outside them is not the project's and is never read.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import tokenize
+import warnings
+
+MAX_BYTES = 1_500_000
+"""Larger files are generated ones: not read for what they define."""
+
+_MARKERS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
+_FOREIGN = frozenset(
+    [
+        "torch", "numpy", "typing", "typing_extensions", "os", "sys", "re", "math", "time", "json", "logging",
+        "functools", "itertools", "collections", "dataclasses", "enum", "abc", "copy", "contextlib", "pathlib", "random",
+        "warnings", "threading", "asyncio", "subprocess", "inspect", "types", "operator", "builtins", "unittest",
+        "pytest", "triton", "transformers", "einops", "scipy", "pandas", "PIL", "cv2", "safetensors", "pydantic", "msgspec",
+        "ray", "uuid",
+    ]
+)  # fmt: skip
+"""Well-known packages that no project defines: not worth a look at the disk."""
+
+
+class Finder:
+    """Files of modules by name, with what was found before."""
+
+    def __init__(self) -> None:
+        self._roots: dict[str, tuple[str, ...]] = {}
+        self._texts: dict[str, str] = {}
+        self._worth: dict[tuple[str, str], bool] = {}
+        self._files: dict[tuple[tuple[str, ...], str], str | None] = {}
+
+    def file_of(self, name: str, asker: str) -> str | None:
+        """The file of the module `name`, as seen from the file `asker`; None when it is not in the project."""
+        if not name or name.partition(".")[0] in _FOREIGN:
+            return None
+        roots = self.roots_of(asker)
+        key = (roots, name)
+        if key not in self._files:
+            self._files[key] = _locate(roots, name)
+        return self._files[key]
+
+    def roots_of(self, file: str) -> tuple[str, ...]:
+        """The folders in which the modules that a file imports are looked for."""
+        folder = os.path.dirname(file)
+        found = self._roots.get(folder)
+        if found is None:
+            found = self._roots[folder] = _roots(folder)
+        return found
+
+    def text_of(self, file: str) -> str:
+        """The text of a file of the project, empty when it cannot be read or is too large to be worth it."""
+        if file not in self._texts:
+            self._texts[file] = _read(file)
+        return self._texts[file]
+
+    def worth_following(self, file: str, name: str) -> bool:
+        """Whether what a file defines as `name` may say anything about tensors: looked up in its text, unparsed."""
+        key = (file, name)
+        found = self._worth.get(key)
+        if found is None:
+            found = self._worth[key] = _may_be_about_tensors(self.text_of(file), name)
+        return found
+
+
+def _may_be_about_tensors(text: str, name: str) -> bool:
+    for opening in (f"def {name}(", f"class {name}(", f"class {name}:"):
+        start = text.find(opening)
+        if start >= 0:
+            end = _NEXT_TOP_LEVEL.search(text, text.find("\n", start))
+            segment = text[start : end.start() if end else len(text)]
+            return not _MODULE_CLASS.match(segment) and _ABOUT_TENSORS.search(segment) is not None
+    at = text.find(name)  # a variable, or passed on from another module
+    while at >= 0:
+        line = text[text.rfind("\n", 0, at) + 1 : text.find("\n", at)].strip()
+        if line.startswith(("from ", "import ")) or line.rstrip(",") == name:
+            return True
+        if line.startswith(name) and "=" in line:
+            return _ABOUT_TENSORS.search(line) is not None or "PIN" in name
+        at = text.find(name, at + len(name))
+    return False
+
+
+_NEXT_TOP_LEVEL = re.compile(r"^[^\s#)\]}]", re.MULTILINE)
+_MODULE_CLASS = re.compile(
+    r"class\s+\w+\([^)]*(?:Module|Model|Layer|Attention|Embedding|Enum|Exception|Error)\b[^)]*\)"
+)
+_ABOUT_TENSORS = re.compile(
+    r"pin_memory|from_numpy|as_tensor|torch\.(?:zeros|ones|empty|full|arange|tensor|cat|stack|rand|load|linspace|eye|where)"
+    r"|partial|repeat_interleave|cumsum|\.numpy\(|\.cpu\b|\bnp\.\w+\(|_cpu\b|non_blocking|\.is_pinned|is_available"
+)
+
+
+def _read(file: str) -> str:
+    try:
+        if os.path.getsize(file) > MAX_BYTES:
+            return ""
+        with tokenize.open(file) as stream:
+            return stream.read()
+    except (OSError, SyntaxError, ValueError, LookupError):
+        return ""
+
+
+def _roots(folder: str) -> tuple[str, ...]:
+    top = folder
+    while os.path.isfile(os.path.join(top, "__init__.py")):
+        top = os.path.dirname(top)
+    roots = [top]
+    above = top
+    for _ in range(12):
+        if any(os.path.exists(os.path.join(above, marker)) for marker in _MARKERS):
+            roots.extend([above, os.path.join(above, "src")])
+            break
+        parent = os.path.dirname(above)
+        if parent == above:
+            break
+        above = parent
+    return tuple(dict.fromkeys(roots))
+
+
+def _locate(roots: tuple[str, ...], name: str) -> str | None:
+    inner = os.path.join(*name.split("."))
+    for root in roots:
+        base = os.path.join(root, inner)
+        for candidate in (base + ".py", os.path.join(base, "__init__.py")):
+            if os.path.isfile(candidate):
+                return candidate
+    return None
+
+
+def parse_module(text: str) -> ast.Module | None:
+    """The tree of a module's text; None when it is empty or cannot be parsed."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text) if text else None
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
