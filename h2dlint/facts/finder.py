@@ -20,10 +20,10 @@ _MARKERS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
 _FOREIGN = frozenset(
     [
         "torch", "numpy", "typing", "typing_extensions", "os", "sys", "re", "math", "time", "json", "logging",
-        "functools", "itertools", "collections", "dataclasses", "enum", "abc", "copy", "contextlib", "pathlib", "random",
-        "warnings", "threading", "asyncio", "subprocess", "inspect", "types", "operator", "builtins", "unittest",
-        "pytest", "triton", "transformers", "einops", "scipy", "pandas", "PIL", "cv2", "safetensors", "pydantic", "msgspec",
-        "ray", "uuid",
+        "functools", "itertools", "collections", "dataclasses", "enum", "abc", "copy", "contextlib", "pathlib",
+        "random", "warnings", "threading", "asyncio", "subprocess", "inspect", "types", "operator", "builtins",
+        "unittest", "pytest", "triton", "transformers", "einops", "scipy", "pandas", "PIL", "cv2", "safetensors",
+        "pydantic", "msgspec", "ray", "uuid",
     ]
 )  # fmt: skip
 """Well-known packages that no project defines: not worth a look at the disk."""

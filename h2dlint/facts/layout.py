@@ -372,7 +372,7 @@ def _is_cut(size: Size, start: Size, stop: Size, item: SliceIndex) -> bool | Non
         return False
     if isinstance(stop, int):
         return True
-    if isinstance(size, SpareInt):
+    if isinstance(size, SpareInt) or (stop is None and isinstance(size, Symbol) and size.offset > 0):
         return True
     if isinstance(stop, Symbol) and isinstance(size, Symbol):
         if stop.name == size.name:

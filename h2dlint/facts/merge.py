@@ -49,7 +49,7 @@ def merged(node: ast.expr, outcomes: list[Outcome], module: ModuleInfo, lines: l
         branches=_branches(chosen, lines) if verdict is Verdict.CONDITIONAL else (),
         from_numpy=array is not None and array.from_numpy,
         index_built=bool(fakes) and all(_is_index_built(outcome) for outcome in fakes),
-        max_bytes=max_bytes(array),
+        max_bytes=None if _seen_from_a_caller(shown) else max_bytes(array),
         source_text=text if len(text) <= 80 else "",
         unproven=shown.why if verdict is Verdict.UNPROVEN else "",
         to_accelerator=bool(fakes) and all(outcome.to_accelerator for outcome in fakes),
@@ -77,6 +77,11 @@ def _unreached(node: ast.expr, function: str, module: ModuleInfo, lines: list[st
         trace=(),
         unproven="" if never_asks else "this call was not reached by the analysis",
     )
+
+
+def _seen_from_a_caller(outcome: Outcome) -> bool:
+    """Whether what is known came with one call: another call may pass something larger."""
+    return bool(outcome.context) or any(tag.kind == "caller" for tag in outcome.tags)
 
 
 def _is_index_built(outcome: Outcome) -> bool:

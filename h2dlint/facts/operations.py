@@ -53,7 +53,7 @@ def as_int(value: Value | None) -> int | None:
 def as_size(value: Value | None) -> Size:
     """A value as a size: an int, a symbol for an unknown one, or nothing."""
     if isinstance(value, Const):
-        return value.value if isinstance(value.value, int) else None
+        return value.value if isinstance(value.value, int) and not value.soft else None
     if isinstance(value, Number):
         return value.size
     if isinstance(value, Unknown) and value.key:

@@ -685,7 +685,7 @@ class Project:
             for made, site in self.constructions(info):
                 held = dict(made.fields or ()).get(name)
                 if held is not None:
-                    values.append(held)
+                    values.append(_softened(held))
                     tags.append((Tag("caller", site, path=module.path),))
             if not values:
                 values.append(self._declared_field(info, name))
@@ -763,9 +763,7 @@ class Project:
         made = [(dict(instance.fields or ()).get(name), site) for instance, site in self.constructions(info)]
         found = [(held, site) for held, site in made if held is not None]
         for held, site in found:
-            # Other places may make such objects too: a flag that is off here is not off for good.
-            switch = isinstance(held, Const) and isinstance(held.value, bool)
-            values.append(Const(held.value, True, held.origin) if switch and isinstance(held, Const) else held)
+            values.append(_softened(held))
             tags.append((Tag("caller", site, path=info.module.path),))
         return bool(found)
 
@@ -774,6 +772,9 @@ class Project:
         if info not in self._asked_callers:
             self._asked_callers.add(info)
             self.run_callers(info.module, info.name, set(info.methods.values()))
+            for method in info.methods.values():
+                if decorator_names(method) & {"classmethod", "staticmethod"}:  # a factory, with `cls(...)`
+                    self.run_unit(info.module, info.module.unit_of_node[method])
         return [(made, site) for made, site in self._constructions.get(info, []) if not _remakes_itself(info, site)]
 
     def run_callers(self, module: ModuleInfo, name: str, without: Collection[ast.AST]) -> None:
@@ -903,6 +904,13 @@ def _result(frame: Frame, falls_through: bool) -> Value:
         values.append(Const(None))
         tags.append(())
     return join(values, tags) if values else NOTHING
+
+
+def _softened(value: Value) -> Value:
+    """A flag or a number of one visible object: others may be made elsewhere, where it is not the same."""
+    if isinstance(value, Const) and isinstance(value.value, (bool, int, str)):
+        return Const(value.value, True, value.origin)
+    return value
 
 
 def _remakes_itself(info: ClassInfo, site: ast.AST) -> bool:
