@@ -1,0 +1,239 @@
+"""What a name stands for: a definition, an import, a variable of a module or class, a base class."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import os
+
+from h2dlint.facts.attributes import named_attribute
+from h2dlint.facts.domain import (
+    NOTHING,
+    Available,
+    Class,
+    Const,
+    DType,
+    Function,
+    ModuleValue,
+    Named,
+    Unknown,
+    Value,
+    join,
+)
+from h2dlint.facts.evaluate import evaluate
+from h2dlint.facts.finder import parse_module
+from h2dlint.facts.flags import is_availability_name
+from h2dlint.facts.modules import ClassInfo, ModuleInfo
+from h2dlint.facts.running import Running
+
+_BUILTINS = frozenset(dir(builtins))
+
+
+class Names(Running):
+    """The part of a project that knows its modules and what their names stand for."""
+
+    def module(self, path: str, text: str, tree: ast.Module) -> ModuleInfo:
+        """The module of a file that is being checked."""
+        key = os.path.abspath(path)
+        info = self._modules.get(key)
+        if info is None or info.text != text:
+            info = self._modules[key] = ModuleInfo(path, text, tree, _module_name(key), key)
+        info.path = path
+        info.checked = True
+        return info
+
+    def load(self, file: str) -> ModuleInfo | None:
+        """The module in a file of the project, read when it is first asked for."""
+        if file not in self._modules:
+            text = self._finder.text_of(file)
+            tree = parse_module(text)
+            shown = os.path.relpath(file).replace(os.sep, "/")
+            self._modules[file] = None if tree is None else ModuleInfo(shown, text, tree, _module_name(file), file)
+        return self._modules[file]
+
+    def resolve(self, module: ModuleInfo, name: str) -> Value:
+        """A module-level name of `module`; a dotted name is a variable of a class body."""
+        found = module.resolved.get(name)
+        if found is None:
+            partial_reads = self._partial_reads
+            found = self._resolve(module, name)
+            if self._ready(module) and partial_reads == self._partial_reads:
+                module.resolved[name] = found
+        return found
+
+    def _ready(self, module: ModuleInfo) -> bool:
+        """Whether the module's body has been run to its end, so that its variables have their last values."""
+        return id(module) in self._finished or not module.checked
+
+    def _resolve(self, module: ModuleInfo, name: str) -> Value:
+        if "." in name:
+            return self._class_variable(module, name)
+        if name in module.assigned:
+            return self._global(module, name)
+        if name in module.functions:
+            return Function(module.functions[name], module)
+        if name in module.classes:
+            return Class(module.classes[name])
+        if name in module.imports:
+            return self.imported(module, *module.imports[name])
+        if name in _BUILTINS:
+            return Named(f"builtins.{name}")
+        return self._from_star(module, name) or Unknown(f"{module.path}:{name}")
+
+    def _from_star(self, module: ModuleInfo, name: str) -> Value | None:
+        """A name that `from other import *` may have brought."""
+        for other in module.star_imports:
+            file = self._finder.file_of(other, module.file)
+            info = self.load(file) if file is not None else None
+            if info is not None and info.defines(name):
+                return self.resolve(info, name)
+        return None
+
+    def imported(self, module: ModuleInfo, name: str, attribute: str | None) -> Value:
+        """What an import binds: something of another module of the project, or a name outside it."""
+        dotted = name if attribute is None else f"{name}.{attribute}"
+        if dotted.partition(".")[0] == "torch":
+            found = named_attribute(dotted)
+            return found if isinstance(found, DType) else Named(dotted)
+        if attribute is not None and is_availability_name(dotted) and attribute.isupper():
+            return Available()
+        file = self._finder.file_of(name, module.file)
+        if file is None or file == module.file:
+            return Named(dotted)
+        holder = ModuleValue(name, file)
+        return holder if attribute is None else self.member(holder, attribute)
+
+    def member(self, module: ModuleValue, name: str) -> Value:
+        """`name` of another module: what it defines or passes on, a module below it, or just the longer name."""
+        key = (module.file, name)
+        if key in self._asked_members:
+            return NOTHING
+        self._asked_members.add(key)
+        try:
+            info = self.load(module.file) if self._finder.worth_following(module.file, name) else None
+            if info is not None and (info.defines(name) or info.star_imports):
+                return self.resolve(info, name)
+            dotted = f"{module.name}.{name}"
+            below = self._finder.file_of(dotted, module.file)
+            return ModuleValue(dotted, below) if below is not None else Named(dotted)
+        finally:
+            self._asked_members.discard(key)
+
+    def _global(self, module: ModuleInfo, name: str) -> Value:
+        value = self.run_module(module).env.get(name, NOTHING) if module.checked else self._assigned(module, name)
+        if is_availability_name(name) and name.isupper() and isinstance(value, (Unknown, Named)):
+            return Available()
+        if name not in module.declared_global:
+            return value
+        values = [value]
+        for unit in module.units_naming(name):
+            if not _declares_global(unit.node, name):
+                continue
+            inner = self.run_unit(module, unit)
+            if inner is None:
+                self._partial_reads += 1
+                self._hasty.add(unit.node)
+            values.extend(held for held, _ in (inner.stores.get(f"global {name}", ()) if inner else ()))
+        return join(values)
+
+    def _assigned(self, module: ModuleInfo, name: str) -> Value:
+        """A variable of a module that is not under check, from its assignments alone."""
+        key = (id(module), name)
+        if key in self._asked_globals:
+            return NOTHING
+        self._asked_globals.add(key)
+        frame = self._frame(module, None, "<module>")
+        values = [evaluate(node, frame) for node in module.assignments.get(name, ())]
+        self._asked_globals.discard(key)
+        return join(values) if values else NOTHING
+
+    def _class_variable(self, module: ModuleInfo, dotted: str) -> Value:
+        qualname, _, name = dotted.rpartition(".")
+        info = next((info for info in module.class_of_node.values() if info.qualname == qualname), None)
+        statement = info.assigned.get(name) if info is not None else None
+        if statement is None or statement.value is None:
+            return NOTHING
+        frame = self._frame(module, statement, qualname)
+        for other, earlier in info.assigned.items() if info is not None else ():
+            if earlier is statement:
+                break
+            if earlier.value is not None and isinstance(earlier.value, ast.Constant):
+                frame.env[other] = Const(earlier.value.value)
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        if targets and isinstance(targets[0], ast.Tuple):
+            return NOTHING
+        return evaluate(statement.value, frame)
+
+    def class_value(self, module: ModuleInfo, node: ast.ClassDef) -> Value:
+        """A class statement as a value."""
+        return Class(module.class_of_node[node])
+
+    # Classes
+
+    def class_bases(self, info: ClassInfo) -> list[Value]:
+        """The base classes that can be found."""
+        found = []
+        for base in info.node.bases:
+            node = base.value if isinstance(base, ast.Subscript) else base
+            found.append(self._base(info.module, node))
+        return found
+
+    def _base(self, module: ModuleInfo, node: ast.expr) -> Value:
+        if isinstance(node, ast.Name):
+            return self.resolve(module, node.id)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            holder = self.resolve(module, node.value.id)
+            if isinstance(holder, ModuleValue):
+                return self.member(holder, node.attr)
+        return NOTHING
+
+    def lineage(self, info: ClassInfo) -> list[ClassInfo]:
+        """The class and its bases inside the project, nearest first."""
+        found = [info]
+        for owner in found:
+            for base in self.class_bases(owner):
+                if isinstance(base, Class) and base.info not in found and len(found) < 8:
+                    found.append(base.info)
+        return found
+
+    def is_movable(self, info: ClassInfo) -> bool:
+        """Whether objects of the class are nn.Modules: made under any default device, and moved with all they hold."""
+        for owner in self.lineage(info):
+            for base in owner.node.bases:
+                name = ast.unparse(base.value if isinstance(base, ast.Subscript) else base).rpartition(".")[2]
+                if name not in owner.module.classes and name.endswith(_MODULE_NAMES):
+                    return True
+        return False
+
+
+_MODULE_NAMES = (
+    "Module",
+    "Model",
+    "Layer",
+    "Net",
+    "Network",
+    "Embedding",
+    "Encoder",
+    "Decoder",
+    "Attention",
+    "MLP",
+    "Block",
+    "Head",
+    "Transformer",
+    "Backbone",
+)
+"""How classes of other modules that are nn.Modules are usually called."""
+
+
+def _module_name(path: str) -> str:
+    """The dotted name of a file, from the packages around it."""
+    folder, file = os.path.split(path)
+    parts = [] if file == "__init__.py" else [file.removesuffix(".py")]
+    while os.path.isfile(os.path.join(folder, "__init__.py")):
+        folder, package = os.path.split(folder)
+        parts.insert(0, package)
+    return ".".join(parts)
+
+
+def _declares_global(node: ast.AST, name: str) -> bool:
+    return any(isinstance(inner, ast.Global) and name in inner.names for inner in ast.walk(node))

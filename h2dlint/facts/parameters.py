@@ -1,0 +1,110 @@
+"""What the parameters of a function hold: what was passed, else the default, else what the annotation says."""
+
+from __future__ import annotations
+
+import ast
+
+from h2dlint.facts.annotations import annotated_value
+from h2dlint.facts.attributes import decorator_names
+from h2dlint.facts.domain import (
+    NOTHING,
+    Available,
+    Class,
+    Const,
+    Instance,
+    Number,
+    Sequence,
+    Unknown,
+    Value,
+    join,
+)
+from h2dlint.facts.evaluate import evaluate
+from h2dlint.facts.frame import Frame
+
+
+def bind_parameters(
+    frame: Frame,
+    node: ast.AST,
+    receiver: Value | None,
+    args: list[Value],
+    keywords: dict[str, Value],
+    *,
+    own: bool,
+) -> None:
+    """Parameters: what was passed, else the default, else what the annotation says."""
+    arguments: ast.arguments = node.args  # type: ignore[attr-defined]
+    positional = [*arguments.posonlyargs, *arguments.args]
+    given = list(args)
+    static = "staticmethod" in decorator_names(node)
+    if receiver is not None and not static and positional:
+        frame.self_name = positional[0].arg
+        if own and "classmethod" in decorator_names(node) and isinstance(receiver, Instance):
+            receiver = Class(receiver.info)
+        given.insert(0, receiver)
+    defaults: dict[str, ast.expr] = {}
+    for parameter, default in zip(reversed(positional), reversed(arguments.defaults), strict=False):
+        defaults[parameter.arg] = default
+    for parameter, keyword_default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        if keyword_default is not None:
+            defaults[parameter.arg] = keyword_default
+    for position, parameter in enumerate(positional):
+        if position < len(given):
+            frame.env[parameter.arg] = given[position]
+    for parameter in [*positional, *arguments.kwonlyargs]:
+        if parameter.arg in frame.env:
+            continue
+        if parameter.arg in keywords:
+            frame.env[parameter.arg] = keywords[parameter.arg]
+        else:
+            frame.env[parameter.arg] = _parameter(frame, parameter, defaults.get(parameter.arg), own)
+    if arguments.vararg is not None:
+        extra = given[len(positional) :]
+        frame.env[arguments.vararg.arg] = Sequence(tuple(extra)) if not own else Sequence(None, NOTHING)
+    if arguments.kwarg is not None:
+        names = {parameter.arg for parameter in [*positional, *arguments.kwonlyargs]}
+        from h2dlint.facts.domain import Mapping
+
+        rest = tuple((name, value) for name, value in keywords.items() if name not in names)
+        frame.env[arguments.kwarg.arg] = Mapping(rest, NOTHING if own else None)
+
+
+def _parameter(frame: Frame, parameter: ast.arg, default: ast.expr | None, own: bool) -> Value:
+    key = f"{frame.qualname}.{parameter.arg}"
+    declared = annotated_value(parameter.annotation, key, frame)
+    if default is None:
+        return declared
+    outside = Frame(frame.interpreter, frame.module, frame.function, frame.qualname)
+    value = evaluate(default, outside)
+    if isinstance(value, Const):
+        if value.value is None:
+            return join((declared, value)) if own else value
+        if isinstance(value.value, bool):
+            return Const(value.value, own or value.soft, default)
+        return declared if own or not isinstance(value.value, int) else value
+    if isinstance(value, Available):
+        return value
+    return value if not own or isinstance(declared, Unknown) else declared
+
+
+def parameter_names(method: ast.AST) -> set[str]:
+    arguments: ast.arguments = method.args  # type: ignore[attr-defined]
+    return {one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+
+
+def leaves_switches(node: ast.AST, count: int, keywords: set[str]) -> bool:
+    """Whether the call leaves out a parameter whose default is more than a guess there."""
+    arguments: ast.arguments = node.args  # type: ignore[attr-defined]
+    positional = [*arguments.posonlyargs, *arguments.args]
+    with_default = positional[len(positional) - len(arguments.defaults) :]
+    given = {parameter.arg for parameter in positional[:count]} | keywords
+    optional = with_default + [
+        one for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default is not None
+    ]
+    return any(parameter.arg not in given for parameter in optional) or arguments.vararg is not None
+
+
+def tells_nothing(value: Value) -> bool:
+    """Whether an argument says no more than an unknown parameter does."""
+    if isinstance(value, Instance):
+        return value.fields is None
+    return isinstance(value, (Unknown, Number))

@@ -1,0 +1,193 @@
+"""Running modules and functions: each once, on its own, within a budget, and again where it was run too early."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection
+from typing import cast
+
+from h2dlint.facts.copies import Verdict
+from h2dlint.facts.domain import (
+    SOMEWHERE,
+    Array,
+    Instance,
+    Memory,
+    Trail,
+    Value,
+)
+from h2dlint.facts.finder import Finder
+from h2dlint.facts.flow import run_body
+from h2dlint.facts.frame import BudgetExceededError, Environment, Frame, Interpreter, Steps
+from h2dlint.facts.modules import ClassInfo, ModuleInfo, Unit
+from h2dlint.facts.outcomes import Outcome
+from h2dlint.facts.parameters import bind_parameters
+
+MAX_DEPTH = 5
+"""Calls followed into calls."""
+SIDE_DEPTH = 2
+"""The same for functions that are only looked at for what they store or pass on."""
+MAX_STEPS = 60_000
+"""Expressions evaluated for one function looked at on its own, with all that it calls."""
+MAX_SIDE_STEPS = 6_000
+"""The same for functions that are only looked at for what they store or pass on."""
+MAX_CALLERS = 8
+"""Functions of the module that are looked at because they call another."""
+_HARMLESS = (Verdict.ASYNC, Verdict.NO_TRANSFER, Verdict.BLOCKING)
+"""Verdicts of which a fuller look would not make a finding."""
+
+
+class Running:
+    """The part of a project that runs modules and functions, each once, within a budget."""
+
+    def __init__(self) -> None:
+        self.outcomes: dict[str, list[Outcome]] = {}
+        """What was seen of copies, by the file that they stand in."""
+        self._finder = Finder()
+        self.sought: set[ast.AST] = set()
+        """Functions that hold a copy which is asked for."""
+        self._modules: dict[str, ModuleInfo | None] = {}
+        self._globals: dict[int, Frame] = {}
+        self._open: dict[tuple[int, str], list[Value]] = {}
+        """Attributes that are being looked up, with what was found so far: what a store reads of its own attribute."""
+        self._units: dict[ast.AST, Frame | None] = {}
+        self._summaries: dict[object, tuple[Value, Environment]] = {}
+        self._attributes: dict[tuple[int, str], Value] = {}
+        self._constructions: dict[ClassInfo, list[tuple[Instance, ast.AST]]] = {}
+        self._incomplete = False
+        """Whether the question under way met one that is still open, so that its answer must not be remembered."""
+        self._registered: dict[int, tuple[Memory, Trail]] = {}
+        self._undecorated: set[ast.AST] = set()
+        """Functions whose decorators are being applied: inside them they are called bare."""
+        self._partial_reads = 0
+        self._hasty: set[ast.AST] = set()
+        """Functions that read an attribute or a global while that was still being looked up."""
+        self._finished: set[int] = set()
+        self._stack: list[ast.AST] = []
+        self.steps = Steps(MAX_STEPS)
+        self._storage = 0
+        self._asked_callers: set[object] = set()
+        self._asked_globals: set[tuple[int, str]] = set()
+        self._asked_members: set[tuple[str, str]] = set()
+        """Names of modules that are being looked up: a circle of re-exports ends there."""
+
+    def _frame(self, module: ModuleInfo, function: ast.AST | None, qualname: str) -> Frame:
+        return Frame(cast(Interpreter, self), module, function, qualname)
+
+    def run_module(self, module: ModuleInfo) -> Frame:
+        """The module's own body, once."""
+        found = self._globals.get(id(module))
+        if found is None:
+            found = self._frame(module, None, "<module>")
+            self._globals[id(module)] = found
+            with _Budget(self):
+                self._guarded(lambda: run_body(module.tree.body, found))
+            self._finished.add(id(module))
+        return found
+
+    def run_unit(self, module: ModuleInfo, unit: Unit) -> Frame | None:
+        """A function on its own, once: its parameters are what annotations and defaults say. None when it is under
+        way.
+        """
+        if unit.node in self._units:
+            return self._units[unit.node]
+        if unit.parent is not None:
+            self.run_unit(module, unit.parent)
+            if unit.node in self._units:
+                return self._units[unit.node]
+        if module.checked:
+            self.run_module(module)
+        self._units[unit.node] = None
+        return self._run_unit(module, unit)
+
+    def _run_unit(self, module: ModuleInfo, unit: Unit) -> Frame:
+        amid_questions, partial_reads = bool(self._open), self._partial_reads
+        frame = self._frame(module, unit.node, unit.qualname)
+        outer = self._units.get(unit.parent.node) if unit.parent is not None else None
+        frame.scope = None if outer is None else {**(outer.scope or {}), **outer.env}
+        frame.owner = unit.owner
+        if unit.owner is None and outer is not None:
+            frame.owner = outer.owner
+            frame.self_name = outer.self_name
+        receiver = Instance(unit.owner) if unit.owner is not None else None
+        bind_parameters(frame, unit.node, receiver, [], {}, own=True)
+        body = self._globals.get(id(module))
+        frame.default_device = body.default_device if body is not None else None
+        if frame.default_device is None and module.sets_default_device:
+            frame.default_device = SOMEWHERE
+        frame.depth = 0 if unit.node in self.sought else MAX_DEPTH - SIDE_DEPTH
+        with _Budget(self, MAX_STEPS if unit.node in self.sought else MAX_SIDE_STEPS):
+            self._stack.append(unit.node)
+            frame.exhausted = not self._guarded(lambda: self._finish(frame, unit.node.body))
+            self._stack.pop()
+        self._units[unit.node] = frame
+        if amid_questions and self._partial_reads != partial_reads:
+            self._hasty.add(unit.node)
+        return frame
+
+    def settle(self, module: ModuleInfo) -> None:
+        """Run again what was run too early: what it reads can be looked up in full now, its own stores included."""
+        for unit in module.units:
+            if unit.node not in self._hasty or unit.node not in self.sought:
+                continue
+            self._hasty.discard(unit.node)
+            seen = self.outcomes.get(module.file, [])
+            mine = [one for one in seen if one.root is unit.node]
+            if mine and all(one.verdict in _HARMLESS for one in mine):
+                continue
+            self.outcomes[module.file] = [one for one in seen if one.root is not unit.node]
+            self._run_unit(module, unit)
+
+    def _finish(self, frame: Frame, body: list[ast.stmt]) -> None:
+        frame.falls_through = run_body(body, frame)
+
+    def _guarded(self, run: Callable[[], object]) -> bool:
+        """Run within the budget; False when that ended first."""
+        depth = len(self._stack)
+        try:
+            run()
+        except BudgetExceededError:
+            del self._stack[depth:]
+            return False
+        return True
+
+    def run_callers(self, module: ModuleInfo, name: str, without: Collection[ast.AST]) -> None:
+        """Look at the functions of the module that name `name`, so that its calls are seen with their arguments."""
+        if module.checked:
+            self.run_module(module)
+        for unit in module.units_naming(name)[:MAX_CALLERS]:
+            if unit.node not in without:
+                self.run_unit(module, unit)
+
+    # What the rules of expressions and statements report
+
+    def record(self, outcome: Outcome) -> None:
+        """Remember what a copy does on one way."""
+        self.outcomes.setdefault(outcome.module, []).append(outcome)
+
+    def register(self, storage: int, memory: Memory, trail: Trail) -> None:
+        """Memory that was page-locked after it was allocated."""
+        self._registered[storage] = (memory, trail)
+
+    def registered(self, array: Array) -> Array:
+        """The array, pinned if its memory was page-locked since."""
+        found = self._registered.get(array.storage) if array.storage else None
+        return array if found is None or array.memory is Memory.PINNED else array.but(memory=found[0], trail=found[1])
+
+    def fresh_storage(self) -> int:
+        """A number for newly allocated memory."""
+        self._storage += 1
+        return self._storage
+
+
+class _Budget:
+    """A step count of its own for the function that starts to be looked at; the outer one's goes on afterwards."""
+
+    def __init__(self, project: Running, limit: int = MAX_STEPS) -> None:
+        self._project = project
+        self._steps = Steps(limit)
+
+    def __enter__(self) -> None:
+        self._project.steps, self._steps = self._steps, self._project.steps
+
+    def __exit__(self, *exc: object) -> None:
+        self._project.steps, self._steps = self._steps, self._project.steps

@@ -1,0 +1,178 @@
+"""What an attribute holds: everything that any method, construction site or other function stores in it."""
+
+from __future__ import annotations
+
+import ast
+
+from h2dlint.facts.annotations import annotated_value
+from h2dlint.facts.attributes import decorator_names
+from h2dlint.facts.domain import (
+    NOTHING,
+    Array,
+    Const,
+    Instance,
+    Tag,
+    Unknown,
+    Value,
+    join,
+    mapped,
+)
+from h2dlint.facts.modules import ClassInfo, ModuleInfo, Unit, holds
+from h2dlint.facts.parameters import bind_parameters, parameter_names
+from h2dlint.facts.summaries import Summaries, moves_with
+
+
+class Stores(Summaries):
+    """The part of a project that knows what objects of its classes hold."""
+
+    def attribute(self, info: ClassInfo, name: str) -> Value:
+        """What the class stores in `self.name`, in any method, for any construction that is seen."""
+        key = (id(info), name)
+        found = self._attributes.get(key)
+        if found is not None:
+            return found
+        if key in self._open:
+            self._incomplete = True
+            self._partial_reads += 1
+            return join(self._open[key]) if self._open[key] else NOTHING
+        outer_incomplete, self._incomplete = self._incomplete, False
+        values: list[Value] = []
+        self._open[key] = values
+        tags: list[tuple[Tag, ...]] = []
+        for owner in (*self.lineage(info), *info.module.subclasses(info)):
+            self._stored_by(owner, name, values, tags)
+        self._stored_outside(info, name, values, tags)
+        del self._open[key]
+        if all(isinstance(held, Const) and held.value is None for held in values):
+            # Nobody here ever fills it: somebody else does.
+            values.append(Unknown(f"{info.qualname}.{name}"))
+            tags.append(())
+        value = join(values, tags) if values else Unknown(f"{info.qualname}.{name}")
+        if self.is_movable(info):
+            value = moves_with(value, f"{info.qualname}.{name}")
+        value = mapped(value, _written_elsewhere)
+        if isinstance(value, Unknown) and not value.key:
+            value = Unknown(f"{info.qualname}.{name}", value.why)
+        if not self._incomplete:
+            self._attributes[key] = value
+        self._incomplete = bool(self._open) and (self._incomplete or outer_incomplete)
+        return value
+
+    def _stored_by(self, info: ClassInfo, name: str, values: list[Value], tags: list[tuple[Tag, ...]]) -> None:
+        module = info.module
+        if info.is_dataclass and name in info.assigned:
+            for made, site in self.constructions(info):
+                held = dict(made.fields or ()).get(name)
+                if held is not None:
+                    values.append(_softened(held))
+                    tags.append((Tag("caller", site, path=module.path),))
+            if not values:
+                values.append(self._declared_field(info, name))
+                tags.append(())
+        for method in info.methods_naming(name):
+            plain = module.plain_stores(method, name)
+            if plain is not None and not (
+                method.name == "__init__" and self._from_constructions(info, name, values, tags)
+            ):
+                for text in plain:
+                    values.append(self._plain_value(info, method, name, text))
+                    tags.append((Tag("store", method, path=module.path),))
+            if plain is not None:
+                continue
+            unit = module.unit_of_node[method]
+            if method.name == "__init__" and self._from_constructions(info, name, values, tags):
+                continue
+            for one in (unit, *self._inner_units(module, unit, name)):
+                frame = self.run_unit(module, one)
+                if frame is None:
+                    self._hasty.add(one.node)
+                    self._incomplete = True
+                    self._partial_reads += 1
+                    continue
+                for held, node in frame.stores.get(name, ()):
+                    values.append(held)
+                    tags.append((Tag("store", node, path=module.path),))
+                if frame.exhausted:
+                    values.append(Unknown(f"{info.qualname}.{name}"))
+                    tags.append(())
+
+    def _stored_outside(self, info: ClassInfo, name: str, values: list[Value], tags: list[tuple[Tag, ...]]) -> None:
+        """What other functions of the module store in `thing.name`, where thing is such an object."""
+        for unit in info.module.units_storing_outside(name):
+            frame = self.run_unit(info.module, unit)
+            if frame is None:
+                self._incomplete = True
+                self._partial_reads += 1
+                continue
+            for owner, held, node in frame.outside_stores.get(name, ()):
+                if owner is info or info in self.lineage(owner):
+                    values.append(held)
+                    tags.append((Tag("store", node, path=info.module.path),))
+        if info.pins_by_name and values:
+            values.append(Unknown(f"{info.qualname}.{name}"))
+            tags.append(())
+
+    def _inner_units(self, module: ModuleInfo, unit: Unit, name: str) -> list[Unit]:
+        """Functions inside a method that store the attribute, through the method's own `self`."""
+        lines = module.lines_storing(name)
+        return [one for one in module.units if one.parent is unit and holds(one.node, lines)]
+
+    def _plain_value(self, info: ClassInfo, method: ast.AST, name: str, text: str) -> Value:
+        """A literal, a parameter or part of a configuration, without running the function that stores it."""
+        if text in parameter_names(method):
+            frame = self._frame(info.module, method, f"{info.qualname}.{getattr(method, 'name', '')}")
+            bind_parameters(frame, method, Instance(info), [], {}, own=True)
+            return frame.env.get(text, NOTHING)
+        if text[0].isalpha() and text not in ("None", "True", "False"):
+            return Unknown(f"{info.qualname}.{name}")
+        return Const(ast.literal_eval(text))
+
+    def _declared_field(self, info: ClassInfo, name: str) -> Value:
+        statement = info.assigned[name]
+        default = self._field_default(info, statement)
+        if not isinstance(default, Unknown):
+            return default
+        annotation = statement.annotation if isinstance(statement, ast.AnnAssign) else None
+        return annotated_value(
+            annotation, f"{info.qualname}.{name}", self._frame(info.module, statement, info.qualname)
+        )
+
+    def _from_constructions(self, info: ClassInfo, name: str, values: list[Value], tags: list[tuple[Tag, ...]]) -> bool:
+        """The constructor's store, by construction site: arguments decide. False when no site is seen."""
+        made = [(dict(instance.fields or ()).get(name), site) for instance, site in self.constructions(info)]
+        found = [(held, site) for held, site in made if held is not None]
+        for held, site in found:
+            values.append(_softened(held))
+            tags.append((Tag("caller", site, path=info.module.path),))
+        return bool(found)
+
+    def constructions(self, info: ClassInfo) -> list[tuple[Instance, ast.AST]]:
+        """The objects of a class that its own module makes."""
+        if info not in self._asked_callers:
+            self._asked_callers.add(info)
+            self.run_callers(info.module, info.name, set(info.methods.values()))
+            for method in info.methods.values():
+                if decorator_names(method) & {"classmethod", "staticmethod"}:  # a factory, with `cls(...)`
+                    self.run_unit(info.module, info.module.unit_of_node[method])
+        return [(made, site) for made, site in self._constructions.get(info, []) if not _remakes_itself(info, site)]
+
+
+def _written_elsewhere(value: Value) -> Value:
+    """A buffer that lives in an object is there to be filled: what it was made of says nothing about what it holds."""
+    return value.but(index_built=False) if isinstance(value, Array) and value.index_built else value
+
+
+def _softened(value: Value) -> Value:
+    """A flag or a number of one visible object: others may be made elsewhere, where it is not the same."""
+    if isinstance(value, Const) and isinstance(value.value, (bool, int, str)):
+        return Const(value.value, True, value.origin)
+    return value
+
+
+def _remakes_itself(info: ClassInfo, site: ast.AST) -> bool:
+    """Whether an object is made by a method of another one like it: that says nothing of where the first came from."""
+    line: int = getattr(site, "lineno", 0)
+    for method in info.methods.values():
+        if method.lineno <= line <= (method.end_lineno or method.lineno):
+            return not decorator_names(method) & {"classmethod", "staticmethod"}
+    return False

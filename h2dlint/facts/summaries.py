@@ -1,0 +1,351 @@
+"""Calls of the project's own functions and classes: run with the arguments at hand, remembered, bounded."""
+
+from __future__ import annotations
+
+import ast
+
+from h2dlint.facts.attributes import decorator_names, is_transparent
+from h2dlint.facts.domain import (
+    NOTHING,
+    Array,
+    Available,
+    Const,
+    Device,
+    Function,
+    Instance,
+    Memory,
+    Sequence,
+    Value,
+    join,
+    mapped,
+    signature,
+)
+from h2dlint.facts.evaluate import evaluate
+from h2dlint.facts.flags import is_availability_name, is_wsl_name
+from h2dlint.facts.flow import run_body
+from h2dlint.facts.frame import Environment, Frame
+from h2dlint.facts.modules import ClassInfo
+from h2dlint.facts.names import Names
+from h2dlint.facts.parameters import bind_parameters, leaves_switches, tells_nothing
+from h2dlint.facts.running import MAX_DEPTH
+
+_OPAQUE = (
+    "jit",
+    "autotune",
+    "heuristics",
+    "contextmanager",
+    "asynccontextmanager",
+    "overload",
+    "custom_op",
+    "register_fake",
+)
+
+
+class Summaries(Names):
+    """The part of a project that answers calls: functions by their arguments, constructors by what they store."""
+
+    def call_function(
+        self, function: Function, args: list[Value], keywords: dict[str, Value], frame: Frame, node: ast.AST, key: str
+    ) -> Value:
+        """Run the function with these arguments, or remember how that went before."""
+        name = getattr(function.node, "name", "")
+        if is_availability_name(name):
+            return Available()
+        wrapped = self._decorated(function, frame, node)
+        if wrapped is not None:
+            return self._call_wrapped(wrapped, function, args, keywords, frame, node)
+        if is_wsl_name(name):
+            return Const(False)
+        if frame.depth >= MAX_DEPTH or function.node in self._stack or _is_opaque(function.node):
+            return NOTHING
+        overrides = _overrides(frame, key)
+        device = frame.default_device
+        known = self._known_result(function, args, keywords, overrides, frame)
+        if known is not None:
+            value, stored = known
+            for name, held in stored.items():
+                if key:
+                    frame.store_attribute(f"{key}.{name}", held, node)
+            return value
+        memo = _memo_key(function, args, keywords, overrides, device, node)
+        found = self._summaries.get(memo) if memo is not None else None
+        if found is None:
+            found = self._run_call(function, args, keywords, overrides, frame, node)
+            if memo is not None:
+                self._summaries[memo] = found
+        value, stored = found
+        for name, held in stored.items():
+            if key:
+                frame.store_attribute(f"{key}.{name}", held, node)
+        return value
+
+    def _decorated(self, function: Function, frame: Frame, node: ast.AST) -> Value | None:
+        """What the decorators that are not known to leave a function as it is make of it; None when there are none."""
+        if function.node in self._undecorated or isinstance(function.node, ast.Lambda):
+            return None
+        changing = [one for one in function.node.decorator_list if not is_transparent(one)]
+        if not changing or frame.depth >= MAX_DEPTH:
+            return None
+        self._undecorated.add(function.node)
+        outside = self._frame(function.module, None, "<decorator>")
+        outside.depth = frame.depth + 1
+        outside.scope = function.scope
+        value: Value = function
+        for decorator in reversed(changing):
+            made_by = evaluate(decorator, outside)
+            if not isinstance(made_by, Function):
+                value = NOTHING
+                break
+            value = self.call_function(made_by, [value], {}, outside, node, "")
+        self._undecorated.discard(function.node)
+        return value if isinstance(value, Function) else NOTHING
+
+    def _call_wrapped(
+        self,
+        wrapped: Value,
+        function: Function,
+        args: list[Value],
+        keywords: dict[str, Value],
+        frame: Frame,
+        node: ast.AST,
+    ) -> Value:
+        if not isinstance(wrapped, Function):
+            return NOTHING
+        self._undecorated.add(function.node)
+        given = [function.receiver, *args] if function.receiver is not None else args
+        result = self.call_function(wrapped, given, keywords, frame, node, "")
+        self._undecorated.discard(function.node)
+        return result
+
+    def _known_result(
+        self, function: Function, args: list[Value], keywords: dict[str, Value], overrides: Environment, frame: Frame
+    ) -> tuple[Value, Environment] | None:
+        """The result of the function on its own, for a call whose arguments tell nothing more than it assumes."""
+        unit = function.module.unit_of_node.get(function.node)
+        if unit is None or unit.parent is not None or frame.default_device is not None:
+            return None
+        if isinstance(function.receiver, Instance) and function.receiver.fields is not None:
+            return None
+        values = [*args, *keywords.values(), *overrides.values()]
+        if not all(tells_nothing(value) for value in values) or leaves_switches(
+            unit.node, len(args) + (function.receiver is not None), set(keywords)
+        ):
+            return None
+        inner = self.run_unit(function.module, unit)
+        if inner is None:
+            return NOTHING, {}
+        _hand_globals(inner, frame)
+        stored = _left_in_receiver(inner)
+        return _result(inner, inner.falls_through), stored
+
+    def _run_call(
+        self,
+        function: Function,
+        args: list[Value],
+        keywords: dict[str, Value],
+        overrides: Environment,
+        frame: Frame,
+        node: ast.AST,
+    ) -> tuple[Value, Environment]:
+        inner = self._frame(function.module, function.node, getattr(function.node, "name", "<lambda>"))
+        inner.scope = function.scope if function.node not in frame.defined else {**(frame.scope or {}), **frame.env}
+        inner.owner = function.owner
+        inner.depth = frame.depth + 1
+        inner.root = frame.root
+        inner.root_file = frame.root_file
+        inner.context = (*frame.context, node)
+        inner.default_device = frame.default_device
+        inner.way = frame.way
+        if function.receiver is None and function.node in frame.defined:
+            inner.self_name = frame.self_name
+        bind_parameters(inner, function.node, function.receiver, args, keywords, own=False)
+        for name, held in overrides.items():
+            inner.env[f"{inner.self_name}.{name}"] = held
+            inner.dotted = True
+        self._stack.append(function.node)
+        try:
+            if isinstance(function.node, ast.Lambda):
+                return evaluate(function.node.body, inner), {}
+            falls_through = run_body(function.node.body, inner)
+        finally:
+            self._stack.pop()
+        if function.node in frame.defined:
+            self._hand_out(inner, frame)
+        _hand_globals(inner, frame)
+        stored = _left_in_receiver(inner)
+        return mapped(_result(inner, falls_through), lambda value: _as_left(value, function.receiver, stored)), stored
+
+    def _hand_out(self, inner: Frame, frame: Frame) -> None:
+        """What a nested function changed of its enclosing function: variables, and attributes of the same `self`."""
+        for name, held in inner.outer_writes.items():
+            frame.rebind(name, held)
+        if inner.self_name and inner.self_name == frame.self_name:
+            for name, stores in inner.stores.items():
+                for held, node in stores:
+                    frame.store_attribute(f"{frame.self_name}.{name}", held, node)
+
+    # Constructors
+
+    def construct(
+        self, info: ClassInfo, args: list[Value], keywords: dict[str, Value], frame: Frame, node: ast.AST
+    ) -> Value:
+        """An object of a project class: what its constructor stores, given these arguments."""
+        made = self._construct(info, args, keywords, frame, node)
+        if isinstance(made, Instance) and frame.module is info.module:
+            self._constructions.setdefault(info, []).append((made, node))
+        return made
+
+    def _construct(
+        self, info: ClassInfo, args: list[Value], keywords: dict[str, Value], frame: Frame, node: ast.AST
+    ) -> Value:
+        constructor = _find_method(self, info, "__init__")
+        if constructor is None:
+            return self._record_object(info, args, keywords, frame, node)
+        if frame.depth >= MAX_DEPTH or constructor.node in self._stack:
+            return Instance(info)
+        bound = Function(constructor.node, constructor.module, constructor.owner, Instance(info, ()))
+        _, stored = self._run_call(bound, args, keywords, {}, frame, node)
+        if self.is_movable(info):
+            stored = {name: moves_with(held, f"{info.qualname}.{name}") for name, held in stored.items()}
+        return Instance(info, tuple(stored.items()))
+
+    def _record_object(
+        self, info: ClassInfo, args: list[Value], keywords: dict[str, Value], frame: Frame, node: ast.AST
+    ) -> Value:
+        """A dataclass or NamedTuple: its fields are its arguments."""
+        fields = _dataclass_fields(self, info)
+        if not fields:
+            return Instance(info, ())
+        values: dict[str, Value] = {}
+        for (name, _), value in zip(fields, args, strict=False):
+            values[name] = value
+        for name, statement in fields:
+            if name in keywords:
+                values[name] = keywords[name]
+            elif name not in values:
+                values[name] = self._field_default(info, statement)
+        made = Instance(info, tuple(values.items()))
+        after = _find_method(self, info, "__post_init__")
+        if after is None or frame.depth >= MAX_DEPTH or after.node in self._stack:
+            return made
+        _, stored = self._run_call(Function(after.node, after.module, after.owner, made), [], {}, {}, frame, node)
+        return Instance(info, tuple({**values, **stored}.items()))
+
+    def _field_default(self, info: ClassInfo, statement: ast.AnnAssign | ast.Assign) -> Value:
+        value = statement.value
+        if value is None:
+            return NOTHING
+        if isinstance(value, ast.Call):
+            options = {keyword.arg: keyword.value for keyword in value.keywords}
+            value = options.get("default")
+            if value is None:
+                return NOTHING
+        found = evaluate(value, self._frame(info.module, statement, info.qualname))
+        return (
+            Const(found.value, True, statement) if isinstance(found, Const) and isinstance(found.value, bool) else found
+        )
+
+
+def _is_opaque(node: ast.AST) -> bool:
+    return any(name.rpartition(".")[2] in _OPAQUE for name in decorator_names(node))
+
+
+def _overrides(frame: Frame, key: str) -> Environment:
+    if not key or not frame.dotted:
+        return {}
+    prefix = key + "."
+    return {
+        name[len(prefix) :]: value
+        for name, value in frame.env.items()
+        if name.startswith(prefix) and "." not in name[len(prefix) :]
+    }
+
+
+def _memo_key(
+    function: Function,
+    args: list[Value],
+    keywords: dict[str, Value],
+    overrides: Environment,
+    device: object,
+    node: ast.AST,
+) -> object:
+    if function.scope is not None:
+        return None
+    receiver = function.receiver
+    return (
+        id(function.node),
+        signature(receiver)
+        if receiver is not None and not isinstance(receiver, Instance)
+        else id(receiver.fields)
+        if isinstance(receiver, Instance) and receiver.fields
+        else None,
+        tuple(id(value) for value in args),
+        tuple((name, id(value)) for name, value in keywords.items()),
+        tuple((name, id(value)) for name, value in overrides.items()),
+        device,
+        id(node),
+    )
+
+
+def _result(frame: Frame, falls_through: bool) -> Value:
+    if frame.yields:
+        return Sequence(None, join(frame.yields))
+    values = [value for value, _ in frame.returns]
+    tags = [tags for _, tags in frame.returns]
+    if falls_through:
+        values.append(Const(None))
+        tags.append(())
+    return join(values, tags) if values else NOTHING
+
+
+def _hand_globals(inner: Frame, frame: Frame) -> None:
+    """What a called function rebinds of the module's variables, its caller sees when it is the module itself."""
+    if frame.function is None and frame.module is inner.module:
+        frame.env.update({name: inner.env[name] for name in inner.globals if name in inner.env})
+
+
+def _left_in_receiver(frame: Frame) -> Environment:
+    """What a method's receiver holds, by attribute, when the method is done."""
+    held = {name: frame.env.get(f"{frame.self_name}.{name}") for name in frame.stores}
+    return {name: value for name, value in held.items() if value is not None}
+
+
+def _as_left(value: Value, receiver: Value | None, stored: Environment) -> Value:
+    """A method that returns its own object returns it as it left it."""
+    if value is not receiver or not isinstance(value, Instance) or value.fields is None or not stored:
+        return value
+    kept = tuple((name, held) for name, held in value.fields if name not in stored)
+    return Instance(value.info, (*kept, *stored.items()))
+
+
+def moves_with(value: Value, key: str) -> Value:
+    """What a module holds lies wherever the module was moved to."""
+    return mapped(value, lambda held: _moves_along(held, key))
+
+
+def _moves_along(value: Value, key: str) -> Value:
+    if (
+        isinstance(value, Array)
+        and value.device.is_cpu
+        and value.memory is Memory.PAGEABLE
+        and value.kind in ("tensor", "module")
+    ):
+        return value.but(device=Device("", key), memory=Memory.UNKNOWN)
+    return value
+
+
+def _find_method(project: Names, info: ClassInfo, name: str) -> Function | None:
+    for owner in project.lineage(info):
+        if name in owner.methods:
+            return Function(owner.methods[name], owner.module, owner)
+    return None
+
+
+def _dataclass_fields(project: Names, info: ClassInfo) -> list[tuple[str, ast.AnnAssign | ast.Assign]]:
+    found: dict[str, ast.AnnAssign | ast.Assign] = {}
+    for owner in reversed(project.lineage(info)):
+        if owner.is_dataclass:
+            found.update(
+                {name: statement for name, statement in owner.assigned.items() if isinstance(statement, ast.AnnAssign)}
+            )
+    return list(found.items())
