@@ -71,6 +71,25 @@ class Finder:
         return found
 
 
+def without_the_rest(text: str) -> str:
+    """The text with the definitions that say nothing about tensors left blank: they are never followed, and need not
+    be parsed. Lines keep their numbers.
+    """
+    lines = text.split("\n")
+    starts = [number for number, line in enumerate(lines) if line.startswith(("def ", "class ", "async def "))]
+    for start in starts:
+        end = start + 1
+        while end < len(lines) and (not lines[end] or lines[end][0] in " \t#)]}"):
+            end += 1
+        if _ABOUT_TENSORS.search("\n".join(lines[start:end])):
+            continue
+        while start and lines[start - 1].startswith("@"):
+            start -= 1
+        if not lines[start - 1].startswith((")", "]")):  # a decorator of several lines stays with its function
+            lines[start:end] = [""] * (end - start)
+    return "\n".join(lines)
+
+
 def _may_be_about_tensors(text: str, name: str) -> bool:
     for opening in (f"def {name}(", f"class {name}(", f"class {name}:"):
         start = text.find(opening)

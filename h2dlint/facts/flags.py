@@ -65,6 +65,7 @@ def is_availability_name(dotted: str) -> bool:
     return bool(_ABILITY.search(last) or _ABILITY_CONSTANT.match(last))
 
 
+@lru_cache(maxsize=4096)
 def is_wsl_name(dotted: str) -> bool:
     """Whether a name tests for Windows Subsystem for Linux, where pinning is not to be had."""
     return bool(_WSL.search(dotted.rpartition(".")[2]))

@@ -187,8 +187,8 @@ class ModuleInfo:
     @cached_property
     def _line_starts(self) -> list[int]:
         starts = [0]
-        for match in re.finditer("\n", self.text):
-            starts.append(match.end())
+        for line in self.lines:
+            starts.append(starts[-1] + len(line) + 1)
         return starts
 
     def line_at(self, offset: int) -> int:

@@ -21,7 +21,7 @@ from h2dlint.facts.domain import (
     join,
 )
 from h2dlint.facts.evaluate import evaluate
-from h2dlint.facts.finder import parse_module
+from h2dlint.facts.finder import parse_module, without_the_rest
 from h2dlint.facts.flags import is_availability_name
 from h2dlint.facts.modules import ClassInfo, ModuleInfo
 from h2dlint.facts.running import Running
@@ -45,7 +45,7 @@ class Names(Running):
     def load(self, file: str) -> ModuleInfo | None:
         """The module in a file of the project, read when it is first asked for."""
         if file not in self._modules:
-            text = self._finder.text_of(file)
+            text = without_the_rest(self._finder.text_of(file))
             tree = parse_module(text)
             shown = os.path.relpath(file).replace(os.sep, "/")
             self._modules[file] = None if tree is None else ModuleInfo(shown, text, tree, _module_name(file), file)
@@ -172,11 +172,15 @@ class Names(Running):
 
     def class_bases(self, info: ClassInfo) -> list[Value]:
         """The base classes that can be found."""
-        found = []
-        for base in info.node.bases:
-            node = base.value if isinstance(base, ast.Subscript) else base
-            found.append(self._base(info.module, node))
-        return found
+        if not info.node.bases:
+            return []
+        known = self._bases.get(info)
+        if known is None:
+            nodes = [base.value if isinstance(base, ast.Subscript) else base for base in info.node.bases]
+            known = [self._base(info.module, node) for node in nodes]
+            if self._ready(info.module):
+                self._bases[info] = known
+        return known
 
     def _base(self, module: ModuleInfo, node: ast.expr) -> Value:
         if isinstance(node, ast.Name):

@@ -30,7 +30,7 @@ MAX_STEPS = 60_000
 """Expressions evaluated for one function looked at on its own, with all that it calls."""
 MAX_SIDE_STEPS = 6_000
 """The same for functions that are only looked at for what they store or pass on."""
-MAX_CALLERS = 8
+MAX_CALLERS = 4
 """Functions of the module that are looked at because they call another."""
 _HARMLESS = (Verdict.ASYNC, Verdict.NO_TRANSFER, Verdict.BLOCKING)
 """Verdicts of which a fuller look would not make a finding."""
@@ -55,6 +55,7 @@ class Running:
         self._constructions: dict[ClassInfo, list[tuple[Instance, ast.AST]]] = {}
         self._incomplete = False
         """Whether the question under way met one that is still open, so that its answer must not be remembered."""
+        self._bases: dict[ClassInfo, list[Value]] = {}
         self._registered: dict[int, tuple[Memory, Trail]] = {}
         self._undecorated: set[ast.AST] = set()
         """Functions whose decorators are being applied: inside them they are called bare."""
