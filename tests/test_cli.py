@@ -275,6 +275,20 @@ def test_copies_lists_every_copy_and_ends_with_0(write: WriteFiles, cli: Cli) ->
     assert listed == [("a.py", 3, "fake-async"), ("b.py", 2, "unproven"), ("c.py", 3, "async")]
 
 
+def test_a_file_that_another_imports_is_listed_once_and_the_same(write: WriteFiles, cli: Cli) -> None:
+    shared = (
+        "import torch\n\n\ndef unrelated(n):\n    return n + 1\n\n\n"
+        "class Buffers:\n    host = None\n\n    def fill(self, n):\n        self.host = torch.zeros(n, 9)\n"
+        "        return self.host.to('cuda', non_blocking=True)\n"
+    )
+    user = "from shared import Buffers\n\n\ndef step(b: Buffers):\n    return b.host.to('cuda', non_blocking=True)\n"
+    write({"pyproject.toml": "", "shared.py": shared, "a.py": user, "z.py": user})
+    alone = json.loads(cli("copies", "shared.py", "--output-format", "json").out)["copies"]
+    beside = json.loads(cli("copies", "-j1", "--output-format", "json").out)["copies"]
+    assert [one for one in beside if one["path"] == "shared.py"] == alone
+    assert len(alone) == 1
+
+
 @pytest.mark.parametrize("format", ["full", "concise", "json"])
 def test_copies_of_nothing(cli: Cli, format: str) -> None:
     ran = cli("copies", "--output-format", format)

@@ -34,16 +34,15 @@ def copies_of(project: Project, path: str, text: str, tree: ast.Module, every: b
             project.run_unit(module, unit)
     project.settle(module)
     _ask_callers(project, module, asked)
-    by_node: dict[ast.expr, list[Outcome]] = defaultdict(list)
+    at: dict[_Place, list[Outcome]] = defaultdict(list)
     for outcome in _seen_from_here(project, module):
-        by_node[outcome.node].append(outcome)
-    for node in asked:
-        by_node.setdefault(node, [])
+        at[_place(outcome.node)].append(outcome)
+    nodes = {_place(node): node for node in asked}
     lines = text.splitlines()
     found = [
-        merged(node, outcomes, module, lines)
-        for node, outcomes in by_node.items()
-        if every or node in asked or any(outcome.asked for outcome in outcomes)
+        merged(nodes.get(place) or at[place][0].node, at[place], module, lines)
+        for place in {**nodes, **at}
+        if every or place in nodes or any(outcome.asked for outcome in at[place])
     ]
     return sorted(found, key=lambda copy: (copy.span.line, copy.span.column, copy.span.end_line, copy.span.end_column))
 
@@ -118,19 +117,36 @@ def _may_name_flag(node: ast.Call) -> bool:
 
 
 def _seen_from_here(project: Project, module: ModuleInfo) -> list[Outcome]:
-    """What functions of this module led to: which other modules were looked at before must make no difference."""
-    return [outcome for outcome in project.outcomes.get(module.file, ()) if outcome.root_file == module.file]
+    """What functions of this module led to: which other modules were looked at before must make no difference.
+
+    If one of them imports this one, it was read before, as another tree; the roots are those of this tree.
+    """
+    roots = {None, *(unit.node for unit in module.units)}
+    return [
+        outcome
+        for outcome in project.outcomes.get(module.file, ())
+        if outcome.root_file == module.file and outcome.root in roots
+    ]
+
+
+_Place = tuple[int, int, int, int]
+
+
+def _place(node: ast.expr) -> _Place:
+    """What a call is known by: its node is another one where an importing module had the file read before."""
+    return node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
 
 
 def _ask_callers(project: Project, module: ModuleInfo, asked: dict[ast.Call, None]) -> None:
     """Where a copy hangs on a parameter, look at the functions of this module that call its function."""
     open_units: dict[Unit, None] = {}
-    settled: dict[ast.AST, bool] = {}
+    settled: dict[_Place, bool] = {}
     for outcome in _seen_from_here(project, module):
         if not outcome.context:
-            settled[outcome.node] = settled.get(outcome.node, True) and outcome.verdict is not Verdict.UNPROVEN
+            place = _place(outcome.node)
+            settled[place] = settled.get(place, True) and outcome.verdict is not Verdict.UNPROVEN
     for node in asked:
-        if not settled.get(node, False):
+        if not settled.get(_place(node), False):
             unit = innermost(module, node)
             if unit is not None:
                 open_units[unit] = None

@@ -47,7 +47,10 @@ class Truth(Enum):
 
 _PIN_NAME = re.compile(r"(?i)(?:^|_)pin(?:ned|ning|nable)?(?:_|$)")
 _ABILITY = re.compile(r"(?i)avail|support|enable|capab|possible|able$|^_?(?:has|can|use|should|want)_")
-_ABILITY_CONSTANT = re.compile(r"^_?(?:IS_|HAS_|CAN_|USE_)?PIN(?:NED|NING)?(?:_MEM(?:ORY)?)?(?:_|$)")
+_ABILITY_CONSTANT = re.compile(
+    r"^_?(?:IS_|HAS_|CAN_|USE_)?PIN(?:NED|NING)?"
+    r"(?:$|_(?:MEM(?:ORY)?|HOST|CPU|BUFFERS?|OK|ENABLED|AVAILABLE|SUPPORTED)(?:_|$))"
+)
 _OFF_NAME = re.compile(r"(?i)disable|no_pin|without|skip")
 _WSL = re.compile(r"(?i)(?:^|_)wsl\d?(?:_|$)")
 

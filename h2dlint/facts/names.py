@@ -37,6 +37,7 @@ class Names(Running):
         key = os.path.abspath(path)
         info = self._modules.get(key)
         if info is None or info.text != text:
+            self.outcomes.pop(key, None)  # those of an earlier reading: another tree
             info = self._modules[key] = ModuleInfo(path, text, tree, _module_name(key), key)
         info.path = path
         info.checked = True

@@ -28,7 +28,7 @@ SIDE_DEPTH = 2
 """The same for functions that are only looked at for what they store or pass on."""
 MAX_STEPS = 60_000
 """Expressions evaluated for one function looked at on its own, with all that it calls."""
-MAX_SIDE_STEPS = 6_000
+MAX_SIDE_STEPS = 4_000
 """The same for functions that are only looked at for what they store or pass on."""
 MAX_CALLERS = 4
 """Functions of the module that are looked at because they call another."""
