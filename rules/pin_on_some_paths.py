@@ -93,7 +93,7 @@ def check(copy: Copy, node: cst.Call | None) -> Iterator[Finding]:
     other = f"; not {_when(fine)}" if fine and fine.text != "otherwise" else ""
     yield META.finding(
         copy,
-        f"{_subject(copy, node)} only on some paths: the copy can stall the host {_stalls(copy, fake)}{other}"
+        f"{_subject(copy, node, somewhere=fine is not None)}: the copy can stall the host {_stalls(copy, fake)}{other}"
         f"{wording.size_remark(copy)}",
         help=_remedy(copy, node),
         severity=Severity.NOTE if wording.is_small(copy) else None,
@@ -110,10 +110,12 @@ def _when(branch: Branch) -> str:
     return branch.text.replace("called from", "when called from")
 
 
-def _subject(copy: Copy, node: cst.Call | None) -> str:
-    if copy.direction is Direction.D2H:
-        return f"{wording.destination(node)} is pinned and dense"
-    return f"{wording.source(copy)} is pinned and dense"
+def _subject(copy: Copy, node: cst.Call | None, *, somewhere: bool) -> str:
+    """Whether the memory is right on some paths, or no path shows that it is."""
+    memory = wording.destination(node) if copy.direction is Direction.D2H else wording.source(copy)
+    return (
+        f"{memory} is pinned and dense only on some paths" if somewhere else f"{memory} is not always pinned and dense"
+    )
 
 
 def _remedy(copy: Copy, node: cst.Call | None) -> str:
