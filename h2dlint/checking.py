@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+import msgspec
 from msgspec import Struct
 
 from h2dlint.config import Config, Configs, Selection
@@ -19,15 +20,25 @@ from h2dlint.discovery import (
     python_files,
     read_bytes,
 )
-from h2dlint.engine import Job, Outcome, not_analysed
+from h2dlint.engine import Fixing, Job, Outcome, not_analysed
 from h2dlint.facts.copies import Copy
-from h2dlint.finding import Finding
+from h2dlint.finding import Applicability, Finding
 from h2dlint.report import Report
-from h2dlint.run import run
+from h2dlint.run import run, work
 from h2dlint.source import Problem
 
 Done = Callable[[int, int], None]
 """Hears how many files are done, and how many there are."""
+
+
+class Fixes(Struct, frozen=True):
+    """What the command line says about rewrites."""
+
+    make: bool = False
+    unsafe: bool = False
+    """Also those that may change a value or raise where the original did not."""
+    write: bool = False
+    """Write the files; otherwise the changes are only reported."""
 
 
 class Options(Struct, frozen=True):
@@ -40,10 +51,14 @@ class Options(Struct, frozen=True):
     show_unproven: bool = False
     processes: int = 1
     verbose: bool = False
+    fixes: Fixes | None = None
+    """What to do about rewrites; None: look for none."""
 
 
 def check_paths(paths: Sequence[str], configs: Configs, options: Options, done: Done) -> Report:
-    """Checks every Python file under `paths`.
+    """Checks every Python file under `paths`, and fixes it if `options` say so.
+
+    Files are written when all of them have been looked at: an interrupted run has changed none, or some as a whole.
 
     Raises:
         Missing: a path does not exist.
@@ -52,7 +67,11 @@ def check_paths(paths: Sequence[str], configs: Configs, options: Options, done: 
     start = time.perf_counter()
     plan = _Plan(configs, options, inventory=False)
     outcomes = _carry_out(plan, paths, options, done)
+    left_alone: dict[str, str] = {}
+    if options.fixes is not None and options.fixes.write:
+        outcomes = [_written(plan, outcome, left_alone) for outcome in outcomes]
     findings = tuple(finding for outcome in outcomes for finding in outcome.findings)
+    changes = {outcome.path: outcome.change for outcome in outcomes if outcome.change is not None}
     return Report(
         findings=findings,
         unproven=tuple(finding for outcome in outcomes for finding in outcome.unproven),
@@ -62,7 +81,30 @@ def check_paths(paths: Sequence[str], configs: Configs, options: Options, done: 
         suppressed=sum(len(outcome.suppressed) for outcome in outcomes),
         seconds=time.perf_counter() - start,
         strict=plan.strict,
+        fixed=tuple(fixed for change in changes.values() for fixed in change.fixed),
+        refusals={
+            (outcome.path, span, code): reason
+            for outcome in outcomes
+            for (span, code), reason in outcome.refusals.items()
+        },
+        changes={path: (change.old_text, change.new_text) for path, change in changes.items()},
+        left_alone=left_alone,
     )
+
+
+def _written(plan: _Plan, outcome: Outcome, left_alone: dict[str, str]) -> Outcome:
+    """Writes the changed file; the outcome without fixes, if it must be left alone."""
+    if outcome.change is None:
+        return outcome
+    from h2dlint.apply import NotWrittenError, write_file
+
+    job = plan.jobs_by_path[outcome.path]
+    try:
+        write_file(job.file, outcome.change.before, outcome.change.after)
+    except NotWrittenError as reason:
+        left_alone[outcome.path] = str(reason)
+        return work(msgspec.structs.replace(job, fixing=None))
+    return outcome
 
 
 def inventory_of(
@@ -100,6 +142,7 @@ class _Plan:
     def __init__(self, configs: Configs, options: Options, inventory: bool) -> None:
         self.files_seen = 0
         self.strict = options.strict
+        self.jobs_by_path: dict[str, Job] = {}
         self._configs = configs
         self._options = options
         self._inventory = inventory
@@ -117,6 +160,7 @@ class _Plan:
                 yield not_analysed(job, Problem(1, f"cannot be read: {error.strerror or error}"))
                 continue
             if has_needle(data, self._needles_of(job.codes)):
+                self.jobs_by_path[job.path] = job
                 yield job
 
     def _job(self, file: str) -> Job:
@@ -131,7 +175,14 @@ class _Plan:
             show_unproven=self._options.show_unproven,
             inventory=self._inventory,
             verbose=self._options.verbose,
+            fixing=self._fixing(config),
         )
+
+    def _fixing(self, config: Config) -> Fixing | None:
+        fixes = self._options.fixes
+        if fixes is None or self._inventory:
+            return None
+        return Fixing(config.fix_options(), Applicability.UNSAFE if fixes.unsafe else Applicability.SAFE, fixes.make)
 
     def _codes_of(self, config: Config) -> tuple[str, ...]:
         if config not in self._codes:

@@ -11,11 +11,12 @@ from typing import Any, TextIO, TypeVar
 import click
 
 from h2dlint import __version__
-from h2dlint.checking import Options, check_paths, inventory_of
+from h2dlint.checking import Fixes, Options, check_paths, inventory_of
 from h2dlint.cli import EXIT_ERROR
 from h2dlint.config import ConfigError, Configs, Selection, check_codes, nearest
 from h2dlint.discovery import Missing
 from h2dlint.progress import progress
+from h2dlint.report import Report
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -108,6 +109,11 @@ def _common(command: _Command) -> _Command:
 @click.option("--show-unproven", is_flag=True, help="List the copies that cannot be proven.")
 @click.option("--no-cache", is_flag=True, help="Use no stored results.")
 @click.option("--exit-zero", is_flag=True, help="End with status 0 even if something is found.")
+@click.option("--fix", is_flag=True, help="Make the safe fixes: same values, never an error where there was none.")
+@click.option("--unsafe-fixes", is_flag=True, help="Make, or show, the unsafe fixes too.")
+@click.option("--diff", is_flag=True, help="Write no file: print what --fix would change, and end with 1 if anything.")
+@click.option("--fix-only", is_flag=True, help="Fix, and do not report what is left.")
+@click.option("--exit-non-zero-on-fix", is_flag=True, help="End with status 1 if anything was fixed.")
 def check(
     paths: tuple[str, ...],
     output_format: str | None,
@@ -125,13 +131,20 @@ def check(
     show_unproven: bool,
     no_cache: bool,
     exit_zero: bool,
+    fix: bool,
+    unsafe_fixes: bool,
+    diff: bool,
+    fix_only: bool,
+    exit_non_zero_on_fix: bool,
 ) -> int:
-    """Report copies that only look asynchronous.
+    """Report copies that only look asynchronous, and fix them.
 
     PATHS are files and folders; the working directory if none is given. The exit status is 0 if there is nothing to
-    report, 1 if there are errors or warnings, 2 if h2dlint was used wrongly or failed.
+    report or all was fixed, 1 if errors or warnings are left, 2 if h2dlint was used wrongly or failed.
     """
+    make = fix or fix_only or diff
     configs = Configs(isolated)
+    format = _format(output_format, configs, output_file)
     options = Options(
         exclude=exclude,
         selection=Selection(select, extend_select, ignore),
@@ -139,16 +152,44 @@ def check(
         show_unproven=show_unproven,
         processes=jobs,
         verbose=verbose,
+        # The short format shows no fixes: looking for them would only take time.
+        fixes=Fixes(make, unsafe_fixes, write=make and not diff) if make or format != "concise" else None,
     )
-    with progress("checking", enabled=not quiet) as done:
+    with progress("fixing" if make else "checking", enabled=not quiet) as done:
         report = check_paths(paths or (os.curdir,), configs, options, done)
-    failed = any(finding.severity.value != "note" for finding in report.findings)
-    with _output(output_file, color) as (stream, colored):
-        if report.findings or not quiet:
-            from h2dlint.output import write_findings
+    for path, reason in report.left_alone.items():
+        click.echo(f"h2dlint: {path} was left alone: {reason}", err=True)
+    if diff:
+        with _output(output_file, color) as (stream, colored):
+            _show_diff(report, stream, colored)
+        return 1 if report.changes and not exit_zero else 0
+    if not fix_only:
+        with _output(output_file, color) as (stream, colored):
+            if report.findings or not quiet:
+                from h2dlint.output import write_findings
 
-            write_findings(report, _format(output_format, configs, stream), stream, colored, show_unproven)
+                write_findings(report, format, stream, colored, show_unproven)
+    elif not quiet:
+        _tell_fixed(report, "Fixed")
+    failed = not fix_only and any(finding.severity.value != "note" for finding in report.findings)
+    if exit_non_zero_on_fix and report.fixed:
+        return 1
     return 1 if failed and not exit_zero else 0
+
+
+def _show_diff(report: Report, stream: TextIO, colored: bool) -> None:
+    """Writes what would change."""
+    from h2dlint.output import write_diff
+
+    write_diff(report.changes, stream, colored)
+    _tell_fixed(report, "Would fix")
+
+
+def _tell_fixed(report: Report, verb: str) -> None:
+    from h2dlint.output.summary import fixed_part
+
+    if report.fixed:
+        click.echo(f"h2dlint: {fixed_part(report, verb)}", err=True)
 
 
 @group.command()
@@ -179,7 +220,7 @@ def copies(
     with _output(output_file, color) as (stream, colored):
         from h2dlint.output import write_copies
 
-        write_copies(found, _format(output_format, configs, stream), stream, colored)
+        write_copies(found, _format(output_format, configs, output_file), stream, colored)
     return 0
 
 
@@ -234,5 +275,6 @@ def wants_color(choice: str, stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def _format(option: str | None, configs: Configs, stream: TextIO) -> str:
-    return option or configs.for_folder(os.curdir).output_format or ("full" if stream.isatty() else "concise")
+def _format(option: str | None, configs: Configs, file: str | None) -> str:
+    on_terminal = file is None and sys.stdout.isatty()
+    return option or configs.for_folder(os.curdir).output_format or ("full" if on_terminal else "concise")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import Struct
 
 from h2dlint.settings_files import OWN, settings_files
+
+if TYPE_CHECKING:
+    from h2dlint.fixing.options import FixOptions
 
 EVERY_CODE = "ALL"
 
@@ -28,6 +31,14 @@ class Table(Struct, frozen=True, rename="kebab"):
     extend_exclude: tuple[str, ...] = ()
     strict: bool = False
     output_format: Literal["full", "concise", "json"] | None = None
+    pin_guard: str | None = None
+    """An expression that is true where memory can be pinned; its dotted names are imported where a fix uses it."""
+    transfer_helper: str | None = None
+    """The dotted name of the project's own function that pins and transfers."""
+    max_rows: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """Up to so many rows a gapped copy becomes one copy a row."""
+    max_pin_bytes: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    """No fix pins more than this for one call."""
 
 
 KEYS = Table.__struct_encode_fields__
@@ -40,6 +51,17 @@ class Config(Table, frozen=True):
     """Empty for the defaults."""
     folder: str = ""
     """What relative patterns are relative to."""
+
+    def fix_options(self) -> FixOptions:
+        """What these settings say about rewrites."""
+        from h2dlint.fixing.options import MAX_PIN_BYTES, MAX_ROWS, FixOptions
+
+        return FixOptions(
+            guard=self.pin_guard,
+            helper=self.transfer_helper,
+            max_rows=MAX_ROWS if self.max_rows is None else self.max_rows,
+            max_pin_bytes=MAX_PIN_BYTES if self.max_pin_bytes is None else self.max_pin_bytes,
+        )
 
 
 class Configs:
@@ -113,10 +135,30 @@ def _config_of(table: dict[str, Any], path: str, folder: str) -> Config:
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {_in_our_words(str(error))}") from error
     try:
+        _check_names(settings)
         check_codes((*(settings.select or ()), *settings.extend_select, *settings.ignore))
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
     return Config(**msgspec.structs.asdict(settings), file=path, folder=folder)
+
+
+def _check_names(settings: Table) -> None:
+    """Raises ConfigError for a guard that is no expression and for a helper that is no dotted name."""
+    if settings.pin_guard is not None and not _is_expression(settings.pin_guard):
+        raise ConfigError(f"`pin-guard`: not an expression on one line: {settings.pin_guard!r}")
+    helper = settings.transfer_helper
+    if helper is not None and not ("." in helper and all(part.isidentifier() for part in helper.split("."))):
+        raise ConfigError(f"`transfer-helper`: not a dotted name such as `pkg.mod.send`: {helper!r}")
+
+
+def _is_expression(text: str) -> bool:
+    import ast
+
+    try:
+        ast.parse(text, mode="eval")
+    except (SyntaxError, ValueError):
+        return False
+    return "\n" not in text and text == text.strip()
 
 
 def _in_our_words(error: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,18 +11,41 @@ from msgspec import Struct
 
 from h2dlint.discovery import read_bytes
 from h2dlint.facts.copies import Copy, Span, Verdict
-from h2dlint.finding import Finding, Severity
-from h2dlint.source import Problem, SourceFile, load
+from h2dlint.finding import Applicability, Finding, Severity
+from h2dlint.source import Problem, SourceFile, load, parse
 from h2dlint.suppress import Suppression, sort_out
 
 if TYPE_CHECKING:
     from h2dlint.facts.project import Project
+    from h2dlint.fixing.options import FixOptions
+    from h2dlint.report import Fixed, Key
     from h2dlint.rules import Rule
 
+CANNOT_WRITE_BACK = "the file's bytes cannot be made from its text again"
 UNPROVEN = "HTD190"
 NOT_ANALYSED = "HTD902"
 
 _REPORTED = (Verdict.FAKE_ASYNC, Verdict.CONDITIONAL)
+
+
+class Fixing(Struct, frozen=True):
+    """How rewrites are chosen, and whether they are made."""
+
+    options: FixOptions
+    most: Applicability
+    """What may be made; anything may be shown."""
+    make: bool
+    """Make them, in memory; otherwise they are only attached to the findings."""
+
+
+class Change(Struct, frozen=True):
+    """A file with its fixes made, not yet written."""
+
+    before: bytes
+    after: bytes
+    old_text: str
+    new_text: str
+    fixed: tuple[Fixed, ...]
 
 
 class Job(Struct, frozen=True):
@@ -41,6 +64,8 @@ class Job(Struct, frozen=True):
     """List the file's copies instead of checking them."""
     verbose: bool = False
     """Print where h2dlint itself failed."""
+    fixing: Fixing | None = None
+    """What to do about rewrites; None: look for none."""
 
 
 class Outcome(Struct, frozen=True):
@@ -59,7 +84,11 @@ class Outcome(Struct, frozen=True):
     copies: tuple[Copy, ...] = ()
     """The inventory, if that was asked for."""
     text: str = ""
-    """The file's text, where there is something to show in it."""
+    """The file's text, where there is something to show in it; with fixes made, the new one."""
+    refusals: Mapping[Key, str] = {}
+    """Why findings have no fix."""
+    change: Change | None = None
+    """The fixes that were made; positions in the findings are those of the new text."""
 
 
 def look_at(project: Project, job: Job) -> Outcome:
@@ -100,11 +129,18 @@ def _check(project: Project, job: Job, source: SourceFile, tree: ast.Module, dat
     copies = _copies(project, source, tree, every=False)
     if not copies:
         return Outcome(job.path)
+    outcome = _outcome(job, source.text, tree, copies, data)
+    if job.fixing is None or not any(finding.code != UNPROVEN for finding in outcome.findings):
+        return outcome
+    return _with_fixes(job, job.fixing, source, tree, data, outcome)
+
+
+def _outcome(job: Job, text: str, tree: ast.Module, copies: Sequence[Copy], data: bytes) -> Outcome:
     rules = [rule for rule in _all_rules() if rule.meta.code in job.codes]
-    everything = _findings(source.text, tree, copies, rules, job)
+    everything = _findings(text, tree, copies, rules, job)
     if job.strict:
         everything = [_as_error(finding) for finding in everything]
-    sorted_out = sort_out(everything, data, source.text)
+    sorted_out = sort_out(everything, data, text)
     findings = tuple(finding for finding in sorted_out.kept if job.strict or finding.code != UNPROVEN)
     unproven = () if job.strict else tuple(finding for finding in sorted_out.kept if finding.code == UNPROVEN)
     return Outcome(
@@ -114,8 +150,57 @@ def _check(project: Project, job: Job, source: SourceFile, tree: ast.Module, dat
         suppressed=sorted_out.suppressed,
         suppressions=sorted_out.suppressions,
         used=sorted_out.used,
-        text=source.text if findings or (unproven and job.show_unproven) else "",
+        text=text if findings or (unproven and job.show_unproven) else "",
     )
+
+
+# --- fixes --------------------------------------------------------------------------------------------------------
+
+
+def _with_fixes(
+    job: Job, fixing: Fixing, source: SourceFile, tree: ast.Module, data: bytes, outcome: Outcome
+) -> Outcome:
+    """The outcome with its findings fixed, or with the fixes that they could have."""
+    from h2dlint.repair import Repairer, with_fixes
+
+    if source.text.encode(source.encoding, "surrogatepass") != data:
+        refusals = {(finding.span, finding.code): CANNOT_WRITE_BACK for finding in outcome.findings}
+        return msgspec.structs.replace(outcome, refusals=refusals)
+
+    def copies_of_text(text: str, tree: ast.Module) -> Sequence[Copy]:
+        return _copies(_fresh_project(), msgspec.structs.replace(source, text=text), tree, every=False)
+
+    def findings_in(text: str, tree: ast.Module, copies: Sequence[Copy]) -> Sequence[Finding]:
+        encoded = text.encode(source.encoding)
+        return [one for one in _outcome(job, text, tree, copies, encoded).findings if one.code != UNPROVEN]
+
+    repairer = Repairer(job.path, job.file, fixing.options, fixing.most, copies_of_text, findings_in)
+    change: Change | None = None
+    text = source.text
+    if fixing.make:
+        repaired = repairer.repair(text, tree)
+        if repaired.fixed:
+            text, tree = repaired.text, parse(repaired.text)
+            change = Change(data, text.encode(source.encoding), source.text, text, repaired.fixed)
+            copies = copies_of_text(text, tree)
+            outcome = _outcome(job, text, tree, copies, change.after)
+    proposals = repairer.proposals(text, tree)
+    return msgspec.structs.replace(
+        outcome,
+        findings=with_fixes(outcome.findings, proposals.fixes),
+        refusals=proposals.refusals,
+        change=change,
+    )
+
+
+def _fresh_project() -> Project:
+    """A project without memories: what it knows of a text must not come from another version of it."""
+    from h2dlint.facts.project import Project
+
+    return Project()
+
+
+# --- findings -----------------------------------------------------------------------------------------------------
 
 
 def _all_rules() -> Sequence[Rule]:

@@ -6,7 +6,22 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from h2dlint.finding import Finding
+from h2dlint.facts.copies import Span
+from h2dlint.finding import Applicability, Finding
+
+Key = tuple[Span, str]
+"""What tells one finding of a file from another: its place and its code."""
+FindingKey = tuple[str, Span, str]
+"""Path, place and code of a finding."""
+
+
+class Fixed(Struct, frozen=True):
+    """A fix that was made."""
+
+    path: str
+    code: str
+    title: str
+    applicability: Applicability
 
 
 class Report(Struct, frozen=True):
@@ -28,3 +43,15 @@ class Report(Struct, frozen=True):
     """Wall time of the run."""
     strict: bool
     """Whether unproven copies count as errors."""
+    fixed: tuple[Fixed, ...] = ()
+    """The fixes that were made, by path."""
+    refusals: Mapping[FindingKey, str] = {}
+    """Why a finding has no fix, where fixes were looked for."""
+    changes: Mapping[str, tuple[str, str]] = {}
+    """The old and the new text of every file that was fixed, by path."""
+    left_alone: Mapping[str, str] = {}
+    """Files that could not be written, with the reason; their findings are those of the file as it is."""
+
+    def refusal(self, finding: Finding) -> str:
+        """Why there is no fix for a finding of this report; empty where there is one, or none was looked for."""
+        return self.refusals.get((finding.path, finding.span, finding.code), "")

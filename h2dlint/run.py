@@ -19,6 +19,8 @@ WORTH_A_POOL = 8
 """From this many files on, starting processes pays: each must load the analyser first."""
 
 _QUEUED_A_WORKER = 2
+_GRACE = 5
+"""Seconds in which a worker that is told to stop may finish what it is handing over."""
 
 Done = Callable[[int], None]
 
@@ -51,6 +53,7 @@ def _run_here(jobs: Sequence[Job], done: Done) -> Iterator[Outcome]:
             yield work(job)
     finally:
         if collecting:
+            gc.freeze()  # what is there now stays to the end: no later search for garbage need look at it
             gc.enable()
 
 
@@ -98,7 +101,7 @@ def _run_pool(
         try:
             while True:
                 for index in rest:
-                    running[pool.submit(work, jobs[index])] = index
+                    running[pool.submit(_work_unless_stopped, jobs[index])] = index
                     if len(running) >= processes * _QUEUED_A_WORKER:
                         break
                 if not running:
@@ -111,6 +114,7 @@ def _run_pool(
             # The job handed over while the pool broke is in no list: the caller finds it among those without outcome.
             return list(running.values())
         except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
             stop_workers()
             raise
 
@@ -138,13 +142,49 @@ def _prepare_worker() -> None:
     import gc
     import signal
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers, and ends its workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers, and stops its workers
+    signal.signal(signal.SIGTERM, _stop)
     gc.disable()
 
 
+class _Stopped(BaseException):
+    """The answer to a job that is no longer wanted."""
+
+
+class _Worker:
+    """What this process is doing, as a worker."""
+
+    busy = False
+    stopped = False
+
+
+def _work_unless_stopped(job: Job) -> Outcome:
+    if _Worker.stopped:
+        raise _Stopped
+    _Worker.busy = True
+    try:
+        return work(job)
+    finally:
+        _Worker.busy = False
+
+
+def _stop(number: int, frame: object) -> None:
+    # A worker that dies while it hands over a result leaves half of it in the pipe, and the pool waits for the rest
+    # for ever. So only the job is broken off; the worker itself ends when the pool tells it, or, with no pool left to
+    # tell it, after a while.
+    if sys.platform != "win32":
+        import signal
+
+        signal.alarm(_GRACE)
+    _Worker.stopped = True
+    if _Worker.busy:
+        raise _Stopped
+
+
 def stop_workers() -> None:
-    """Ends the processes of the pool at once: what they were busy with is no longer wanted."""
+    """Has the processes of the pool drop what they are busy with: it is no longer wanted."""
     from multiprocessing import active_children
 
-    for child in active_children():
-        child.terminate()
+    if sys.platform != "win32":  # there it could only be the process, not the job
+        for child in active_children():
+            child.terminate()

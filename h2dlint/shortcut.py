@@ -14,7 +14,10 @@ from h2dlint.settings_files import settings_files
 MOST_FILES = 500
 """A larger tree is left to the command line at once, instead of being walked twice."""
 
-WITHOUT_EFFECT = ("--strict", "--show-unproven", "--exit-zero", "--no-cache", "--isolated")
+WITHOUT_EFFECT = (
+    *("--strict", "--show-unproven", "--exit-zero", "--no-cache", "--isolated"),
+    *("--fix", "--unsafe-fixes", "--exit-non-zero-on-fix"),
+)
 """Options that change nothing where there is nothing to look at."""
 
 

@@ -276,7 +276,7 @@ def test_every_frame_keeps_its_width_and_is_harmless(
         ),
         pytest.param(
             report(replace(GAPPED, fix=Fix("pin it", Applicability.SAFE, (), ""))),
-            "Found 1 error in 3 files (2 analysed) · 1 fixable",
+            "Found 1 error in 3 files (2 analysed) · 1 fixable with --fix",
             id="something to fix",
         ),
     ],
@@ -340,9 +340,12 @@ def test_the_json_contract_of_check() -> None:
                     "applicability": "unsafe",
                     "title": "pin it",
                     "edits": [{"start": 3, "end": 5, "replacement": "y"}],
+                    "content_hash": "abc",
                 },
+                "no_fix": None,
             }
         ],
+        "fixed": [],
         "summary": {
             "errors": 1,
             "warnings": 0,
@@ -350,6 +353,7 @@ def test_the_json_contract_of_check() -> None:
             "unproven": 1,
             "suppressed": 0,
             "fixable": 1,
+            "fixed": 0,
             "files_seen": 3,
             "files_checked": 2,
         },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
@@ -37,6 +37,14 @@ def write_findings(report: Report, format: str, stream: TextIO, color: bool, sho
     else:
         raise _unknown_format(format, FORMATS)
     emit(stream, text)
+
+
+def write_diff(changes: Mapping[str, tuple[str, str]], stream: TextIO, color: bool) -> None:
+    """Writes the old and the new text of each file as one unified diff."""
+    from h2dlint.output import diff
+    from h2dlint.output.terminal import emit
+
+    emit(stream, diff.render(changes, color))
 
 
 def write_copies(copies: Sequence[Copy], format: str, stream: TextIO, color: bool) -> None:

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from h2dlint.facts.copies import Place, Verdict
-from h2dlint.finding import DOCS_URL, Finding, Severity
+from h2dlint.finding import DOCS_URL, Applicability, Finding, Fix, Severity
+from h2dlint.fixing.document import hash_of
 from h2dlint.output import listed
+from h2dlint.output.diff import rows_of
 from h2dlint.output.frame import Mark, Row, frame, wrapped
 from h2dlint.output.paint import painted
 from h2dlint.output.summary import closing_line, counts
@@ -25,6 +27,7 @@ _STYLES = {
     "dim": "dim",
     "message": "bold",
 }
+_DIFF_STYLES = {"-": "red", "+": "green", "": "dim"}
 _SEVERITY_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "bold magenta"}
 _AT_THE_COPY = {
     Verdict.FAKE_ASYNC: "not asynchronous",
@@ -42,7 +45,7 @@ def render(report: Report, show_unproven: bool, color: bool, width: int) -> str:
         path = finding.path
         if path in report.sources and path not in sources:
             sources[path] = Lines.of(report.sources[path])
-        lines += _finding(finding, sources.get(path), width)
+        lines += _finding(finding, sources.get(path), width, report.refusal(finding))
         lines.append(Text())
     gravest = next((severity for severity, number in counts(findings).items() if number), None)
     style = _SEVERITY_STYLES[gravest] if gravest else "bold green"
@@ -54,7 +57,7 @@ def render(report: Report, show_unproven: bool, color: bool, width: int) -> str:
     return painted([*lines, line], color)
 
 
-def _finding(finding: Finding, source: Lines | None, width: int) -> Iterator[Text]:
+def _finding(finding: Finding, source: Lines | None, width: int, refusal: str) -> Iterator[Text]:
     style = _SEVERITY_STYLES[finding.severity]
     yield from _header(finding, style, width)
     rows = frame(source, _marks(finding), width) if source is not None else []
@@ -69,6 +72,10 @@ def _finding(finding: Finding, source: Lines | None, width: int) -> Iterator[Tex
             yield from _noted(gutter, ":::", text, "place", width)
     if finding.help:
         yield from _noted(gutter, " =", f"help: {finding.help}", "help", width)
+    if finding.fix is not None and source is not None:
+        yield from _change(finding.fix, source, gutter, width)
+    elif refusal:
+        yield from _noted(gutter, " =", f"no fix: {refusal}", "dim", width)
     if finding.verdict is not None:
         yield from _noted(gutter, " =", _chain(finding), "dim", width)
 
@@ -106,6 +113,21 @@ def _noted(gutter: int, sign: str, text: str, role: str, width: int) -> Iterator
     yield Text.assemble((" " * gutter + sign + " ", _STYLES["gutter"]), (first, _STYLES[role]))
     for line in rest:
         yield Text(" " * indent + line, _STYLES[role])
+
+
+def _change(fix: Fix, source: Lines, gutter: int, width: int) -> Iterator[Text]:
+    """`= fix: ...` and the lines that go and come."""
+    option = "--fix" if fix.applicability is Applicability.SAFE else "--fix --unsafe-fixes"
+    yield from _noted(gutter, " =", f"fix ({option}): {fix.title}", "help", width)
+    rows = rows_of(fix, source) if fix.content_hash == hash_of(source.text) else []
+    digits = max((len(str(row.number)) for row in rows), default=1)
+    for row in rows:
+        number = str(row.number) if row.number else ""
+        body = harmless(f"{row.sign} {row.text.expandtabs(4)}" if row.sign else row.text)
+        line = Text.assemble((f"{number:>{max(digits, gutter)}} ", _STYLES["gutter"]), (body, _DIFF_STYLES[row.sign]))
+        line.truncate(max(width, 8), overflow="ellipsis")
+        line.rstrip()
+        yield line
 
 
 def _chain(finding: Finding) -> str:

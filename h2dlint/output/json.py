@@ -10,7 +10,7 @@ from h2dlint.facts.copies import Copy, Place, Span
 from h2dlint.finding import DOCS_URL, Finding, Fix
 from h2dlint.output import listed
 from h2dlint.output.summary import counts
-from h2dlint.report import Report
+from h2dlint.report import Fixed, Report
 from h2dlint.rules import Rule, codes_for
 
 VERSION = 1
@@ -24,10 +24,18 @@ def render(report: Report, show_unproven: bool) -> str:
         "unproven": len(report.unproven),
         "suppressed": report.suppressed,
         "fixable": sum(finding.fix is not None for finding in findings),
+        "fixed": len(report.fixed),
         "files_seen": report.files_seen,
         "files_checked": report.files_checked,
     }
-    return _dump({"version": VERSION, "findings": list(map(_finding, findings)), "summary": summary})
+    return _dump(
+        {
+            "version": VERSION,
+            "findings": [_finding(one, report.refusal(one)) for one in findings],
+            "fixed": list(map(_fixed, report.fixed)),
+            "summary": summary,
+        }
+    )
 
 
 def render_copies(copies: Sequence[Copy]) -> str:
@@ -57,7 +65,7 @@ def _dump(value: dict[str, Any]) -> str:
     return json.dumps(value, indent=2) + "\n"
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def _finding(finding: Finding, refusal: str) -> dict[str, Any]:
     return {
         "code": finding.code,
         "name": finding.name,
@@ -69,6 +77,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "verdict": finding.verdict.value if finding.verdict else None,
         "trace": list(map(_place, finding.trace)),
         "fix": _fix(finding.fix) if finding.fix else None,
+        "no_fix": refusal or None,
     }
 
 
@@ -86,6 +95,15 @@ def _copy(copy: Copy) -> dict[str, Any]:
     }
 
 
+def _fixed(fixed: Fixed) -> dict[str, Any]:
+    return {
+        "path": fixed.path,
+        "code": fixed.code,
+        "title": fixed.title,
+        "applicability": fixed.applicability.value,
+    }
+
+
 def _span(span: Span) -> dict[str, int]:
     return {"line": span.line, "column": span.column, "end_line": span.end_line, "end_column": span.end_column}
 
@@ -96,4 +114,9 @@ def _place(place: Place) -> dict[str, Any]:
 
 def _fix(fix: Fix) -> dict[str, Any]:
     edits = [{"start": edit.start, "end": edit.end, "replacement": edit.replacement} for edit in fix.edits]
-    return {"applicability": fix.applicability.value, "title": fix.title, "edits": edits}
+    return {
+        "applicability": fix.applicability.value,
+        "title": fix.title,
+        "edits": edits,
+        "content_hash": fix.content_hash,
+    }

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from h2dlint.finding import Finding, Severity
+from h2dlint.finding import Applicability, Finding, Severity
 from h2dlint.report import Report
 
 
@@ -20,9 +20,9 @@ def closing_line(report: Report, findings: Sequence[Finding], show_unproven: boo
     found = [plural(number, severity.value) for severity, number in counts(findings).items() if number]
     files = f"{plural(report.files_seen, 'file')} ({report.files_checked:,} analysed)"
     parts = [f"Found {', '.join(found)} in {files}" if found else f"All clear: nothing to report in {files}"]
-    fixable = sum(finding.fix is not None for finding in findings)
-    if fixable:
-        parts.append(f"{fixable:,} fixable")
+    if report.fixed:
+        parts.insert(0, fixed_part(report, "Fixed"))
+    parts += _fixable_parts(findings)
     if report.suppressed:
         parts.append(f"{report.suppressed:,} suppressed")
     if report.unproven and not show_unproven:
@@ -31,6 +31,21 @@ def closing_line(report: Report, findings: Sequence[Finding], show_unproven: boo
             f"{copies} stayed unproven (--show-unproven lists {'it' if len(report.unproven) == 1 else 'them'})"
         )
     return " · ".join(parts)
+
+
+def fixed_part(report: Report, verb: str) -> str:
+    """`Fixed 12 findings in 5 files`."""
+    files = len({fixed.path for fixed in report.fixed})
+    return f"{verb} {plural(len(report.fixed), 'finding')} in {plural(files, 'file')}"
+
+
+def _fixable_parts(findings: Sequence[Finding]) -> Iterator[str]:
+    seen = Counter(finding.fix.applicability for finding in findings if finding.fix is not None)
+    if seen[Applicability.SAFE]:
+        yield f"{seen[Applicability.SAFE]:,} fixable with --fix"
+    if seen[Applicability.UNSAFE]:
+        more = " more" if seen[Applicability.SAFE] else ""
+        yield f"{seen[Applicability.UNSAFE]:,}{more} with --fix --unsafe-fixes"
 
 
 def plural(number: int, one: str, many: str = "") -> str:

@@ -1,0 +1,267 @@
+"""One file, from findings to a text without them: propose, merge, prove, again, until nothing changes.
+
+A fix counts only if the analysis agrees: the text with it parses, its copy is no longer reported, and nothing else is.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from h2dlint.apply import apply_edits, merge
+from h2dlint.facts.copies import Copy, Span, Verdict
+from h2dlint.finding import Applicability, Finding, Fix
+from h2dlint.fixing.document import Document
+from h2dlint.fixing.options import FixOptions
+from h2dlint.fixing.proposal import propose, site_of
+from h2dlint.fixing.site import Refusal
+from h2dlint.report import Fixed, Key
+from h2dlint.source import parse
+
+MOST_ROUNDS = 10
+"""Fixes that wait for others come in the next round; more rounds than this mean that something goes in a circle."""
+
+NO_LONGER_PARSES = "the rewritten file would not compile"
+NOT_CURED = "the rewritten copy could not be shown to be asynchronous"
+
+CopiesOf = Callable[[str, ast.Module], Sequence[Copy]]
+"""The copies of a text that ask to be asynchronous."""
+FindingsIn = Callable[[str, ast.Module, Sequence[Copy]], Sequence[Finding]]
+"""What is to be fixed in a text with these copies."""
+
+
+class Repaired(Struct, frozen=True):
+    """What came of one file."""
+
+    text: str
+    """The new text."""
+    fixed: tuple[Fixed, ...]
+    refusals: Mapping[Key, str]
+    """Why a finding of the new text has no fix."""
+
+
+class Proposals(Struct, frozen=True):
+    """What could be done about the findings of a text."""
+
+    fixes: Mapping[Key, Fix]
+    refusals: Mapping[Key, str]
+
+
+class Repairer:
+    """Repairs one file. Keeps in mind which rewrites did not hold, so that the next best gets its turn."""
+
+    def __init__(
+        self,
+        path: str,
+        file: str,
+        options: FixOptions,
+        most: Applicability,
+        copies_of: CopiesOf,
+        findings_in: FindingsIn,
+    ) -> None:
+        """`path` is what the file is called, `file` what to open; fixes of more than `most` are never made."""
+        self._path = path
+        self._file = file
+        self._options = options
+        self._most = most
+        self._copies_of = copies_of
+        self._findings_in = findings_in
+        self._analysed: dict[str, Sequence[Copy]] = {}
+        self._failed: dict[tuple[str, str], dict[str, str]] = {}
+        """Copy (function and text) -> title -> why that rewrite does not hold."""
+
+    def repair(self, text: str, tree: ast.Module) -> Repaired:
+        """Makes every fix that is allowed and holds."""
+        fixed: list[Fixed] = []
+        for _ in range(MOST_ROUNDS):
+            round_ = self._round(text, tree)
+            if round_ is None:
+                break
+            text, tree, made = round_
+            fixed += made
+        return Repaired(text, tuple(fixed), self.proposals(text, tree).refusals)
+
+    def proposals(self, text: str, tree: ast.Module) -> Proposals:
+        """The fix of each finding that has one which holds, and for each other one the reason."""
+        state = self._state(text, tree)
+        fixes: dict[Key, Fix] = {}
+        while True:
+            offers, refusals = self._offers(state)
+            pending = [offer for offer in offers if offer.key not in fixes]
+            held, failed = self._tested(state, pending, together=False)
+            fixes.update({offer.key: offer.fix for offer in held})
+            if not failed:
+                return Proposals(fixes, refusals)
+
+    def _state(self, text: str, tree: ast.Module) -> _State:
+        copies = self._copies(text, tree)
+        document = Document(self._path, text, tree, self._file)
+        return _State.of(document, copies, self._findings_in(text, tree, copies))
+
+    def _copies(self, text: str, tree: ast.Module) -> Sequence[Copy]:
+        # A text that was tested is the text of the next round.
+        if text not in self._analysed:
+            self._analysed = {text: self._copies_of(text, tree)}
+        return self._analysed[text]
+
+    def _round(self, text: str, tree: ast.Module) -> tuple[str, ast.Module, list[Fixed]] | None:
+        """One pass over the file; None where nothing is left to do."""
+        state = self._state(text, tree)
+        while True:
+            offers, _ = self._offers(state)
+            wanted = [offer for offer in offers if _allowed(offer.fix, self._most)]
+            if not wanted:
+                return None
+            held, failed = self._tested(state, _independent(state.document, wanted), together=True)
+            if held:
+                new_text = apply_edits(text, merge([offer.fix for offer in held]).edits)
+                made = [Fixed(self._path, offer.key[1], offer.fix.title, offer.fix.applicability) for offer in held]
+                return new_text, parse(new_text), made
+            if not failed:
+                return None
+
+    # --- offers ---------------------------------------------------------------------------------------------------
+
+    def _offers(self, state: _State) -> tuple[list[_Offer], dict[Key, str]]:
+        offers: list[_Offer] = []
+        refusals: dict[Key, str] = {}
+        for finding in state.findings:
+            key = (finding.span, finding.code)
+            copy = state.by_span.get(finding.span)
+            site = site_of(state.document, copy, self._options) if copy is not None else None
+            if site is None or copy is None:
+                continue
+            failed = self._failed.get(_name(state.document, copy), {})
+            answer = propose(site, self._most, failed)
+            if isinstance(answer, Refusal):
+                refusals[key] = next(iter(failed.values()), answer.reason)
+            else:
+                offers.append(_Offer(key, copy, answer))
+        return offers, refusals
+
+    def _tested(self, state: _State, offers: Sequence[_Offer], together: bool) -> tuple[list[_Offer], list[_Offer]]:
+        """Which offers hold and which do not. Those that clash with others are tested alone, or, `together`, wait."""
+        merged = merge([offer.fix for offer in offers])
+        first = [offers[index] for index in merged.taken]
+        rest = [] if together else [offers[index] for index in merged.waiting]
+        held: list[_Offer] = []
+        failed: list[_Offer] = []
+        if self._holds(state, first) is None:
+            held = first
+        else:
+            for offer in first:
+                self._settle(state, held if together else [], offer, held, failed)
+        for offer in rest:
+            self._settle(state, [], offer, held, failed)
+        return held, failed
+
+    def _settle(
+        self, state: _State, beside: list[_Offer], offer: _Offer, held: list[_Offer], failed: list[_Offer]
+    ) -> None:
+        reason = self._holds(state, [*beside, offer])
+        if reason is None:
+            held.append(offer)
+            return
+        failed.append(offer)
+        self._failed.setdefault(_name(state.document, offer.copy), {})[offer.fix.title] = reason
+
+    def _holds(self, state: _State, offers: Sequence[_Offer]) -> str | None:
+        """None where the text with these fixes is fine, else what is wrong with it."""
+        if not offers:
+            return None
+        text = apply_edits(state.document.text, merge([offer.fix for offer in offers]).edits)
+        tree = _compiled(text)
+        if tree is None:
+            return NO_LONGER_PARSES
+        copies = self._copies(text, tree)
+        allowed = state.reported.copy()
+        for offer in offers:
+            allowed[offer.copy.function, False] -= 1
+        return None if all(number <= allowed[where] for where, number in _reported(copies).items()) else NOT_CURED
+
+
+class _Offer(Struct, frozen=True):
+    key: Key
+    copy: Copy
+    fix: Fix
+
+
+class _State(Struct, frozen=True):
+    """A text with what is known of it."""
+
+    document: Document
+    findings: Sequence[Finding]
+    by_span: dict[Span, Copy]
+    reported: Counter[tuple[str, bool]]
+
+    @classmethod
+    def of(cls, document: Document, copies: Sequence[Copy], findings: Sequence[Finding]) -> _State:
+        return cls(document, findings, {copy.span: copy for copy in copies}, _reported(copies))
+
+
+def _independent(document: Document, offers: Sequence[_Offer]) -> list[_Offer]:
+    """The offers without those that another may make needless: it changes what both copies come from."""
+    taken: list[_Offer] = []
+    for offer in offers:
+        others = (other for other in offers if other is not offer and other.fix.edits != offer.fix.edits)
+        if not any(
+            _cures(document, other, offer) and (other in taken or not _cures(document, offer, other))
+            for other in others
+        ):
+            taken.append(offer)
+    return taken or list(offers[:1])
+
+
+def _cures(document: Document, offer: _Offer, other: _Offer) -> bool:
+    """Whether a fix changes, away from its own copy, a place that made the other copy's source what it is."""
+    shared = set(offer.copy.trace) & set(other.copy.trace)
+    own = document.lines.span_offsets(offer.copy.span)
+    for place in shared:
+        if place.path != document.path:
+            continue
+        start, end = document.lines.span_offsets(place.span)
+        inside_own = own[0] <= start and end <= own[1]
+        if not inside_own and any(edit.start <= end and start <= edit.end for edit in offer.fix.edits):
+            return True
+    return False
+
+
+def _allowed(fix: Fix, most: Applicability) -> bool:
+    return most is Applicability.UNSAFE or fix.applicability is Applicability.SAFE
+
+
+def _name(document: Document, copy: Copy) -> tuple[str, str]:
+    """What a copy is called while the lines around it move."""
+    start, end = document.lines.span_offsets(copy.span)
+    return copy.function, document.text[start:end]
+
+
+def _reported(copies: Sequence[Copy]) -> Counter[tuple[str, bool]]:
+    """How many copies of each function some rule has something to say about, and how many of them are unproven.
+
+    A fix makes the others one fewer, and the unproven ones no more.
+    """
+    from h2dlint.rules import codes_for
+
+    return Counter((copy.function, copy.verdict is Verdict.UNPROVEN) for copy in copies if codes_for(copy))
+
+
+def _compiled(text: str) -> ast.Module | None:
+    try:
+        tree = parse(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(tree, "<fixed>", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return tree
+
+
+def with_fixes(findings: Sequence[Finding], fixes: Mapping[Key, Fix]) -> tuple[Finding, ...]:
+    """The findings, each with its fix where there is one."""
+    return tuple(msgspec.structs.replace(finding, fix=fixes.get((finding.span, finding.code))) for finding in findings)
