@@ -1,0 +1,240 @@
+"""Find the factory that allocated what a copy moves, and see that nothing else keeps or rewrites that memory."""
+
+from __future__ import annotations
+
+import ast
+
+from h2dlint.fixers._scope import (
+    binds,
+    end,
+    is_shared,
+    loops_around,
+    names_in,
+    parameters,
+    position,
+    scope_of,
+    statements,
+    words,
+)
+from msgspec import Struct
+
+from h2dlint.fixing import Site
+from h2dlint.fixing.names import last_name
+
+PINNABLE = words(
+    "arange zeros ones full empty rand randn randint randperm eye linspace zeros_like ones_like empty_like "
+    "full_like rand_like randn_like tensor new_zeros new_ones new_empty new_full"
+)
+"""Factories that take `pin_memory=`."""
+_VIEWS = words("view unsqueeze squeeze detach reshape flatten ravel view_as numpy")
+_READERS = words("len print range int max min sum")
+
+
+class Origin(Struct, frozen=True):
+    """Where the memory of a tensor comes from."""
+
+    factory: ast.Call
+    statement: ast.stmt
+    name: str | None
+    """The local name that holds it; None where the factory stands inside the copy itself."""
+
+
+def base_of(node: ast.expr) -> ast.expr:
+    """What an expression is a view of."""
+    while True:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _VIEWS:
+            node = node.func.value
+        elif isinstance(node, ast.Subscript) and _is_basic(node.slice):
+            node = node.value
+        else:
+            return node
+
+
+def _is_basic(index: ast.expr) -> bool:
+    items = index.elts if isinstance(index, ast.Tuple) else [index]
+    return all(isinstance(item, (ast.Slice, ast.Constant)) for item in items)
+
+
+def origin_of(site: Site, node: ast.expr) -> Origin | None:
+    """The factory in this function that allocated what `node` is, or is a view of."""
+    base = base_of(node)
+    if is_factory(site, base):
+        return Origin(base, site.statement, None)  # type: ignore[arg-type]
+    scope = scope_of(site)
+    if not isinstance(base, ast.Name) or base.id in parameters(scope) or is_shared(scope, base.id):
+        return None
+    bound = [item for item in statements(scope) if item is not site.statement and _binds_here(item, base.id)]
+    if len(bound) != 1 or not isinstance(bound[0], ast.Assign) or len(bound[0].targets) != 1:
+        return None
+    statement = bound[0]
+    made = base_of(statement.value)
+    if not isinstance(statement.targets[0], ast.Name) or not is_factory(site, made):
+        return None
+    return Origin(made, statement, base.id)  # type: ignore[arg-type]
+
+
+def _binds_here(statement: ast.stmt, name: str) -> bool:
+    """Whether a statement binds a name by itself, not by a statement in its blocks."""
+    if isinstance(statement, (ast.For, ast.AsyncFor)):
+        return name in binds(statement.target)
+    if isinstance(statement, (ast.With, ast.AsyncWith)):
+        return any(item.optional_vars is not None and name in binds(item.optional_vars) for item in statement.items)
+    if isinstance(statement, (ast.If, ast.While)):
+        return name in binds(statement.test)
+    if isinstance(statement, ast.Try):
+        return any(handler.name == name for handler in statement.handlers)
+    return name in binds(statement)
+
+
+def is_factory(site: Site, node: ast.expr) -> bool:
+    """Whether a call allocates with torch and takes `pin_memory=`."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in PINNABLE:
+        return False
+    if not node.func.attr.startswith("new_") and not (
+        isinstance(node.func.value, ast.Name) and node.func.value.id == site.torch_name()
+    ):
+        return False
+    given = {keyword.arg: keyword.value for keyword in node.keywords}
+    pin = given.get("pin_memory")
+    if None in given or "out" in given or not (pin is None or (isinstance(pin, ast.Constant) and not pin.value)):
+        return False
+    return node.func.attr != "tensor" or _is_python_data(site, node)
+
+
+def _is_python_data(site: Site, call: ast.Call) -> bool:
+    """Whether `torch.tensor` is given numbers or lists: it cannot pin what it makes from an array or a tensor."""
+    data = call.args[0] if call.args else None
+    return data is not None and _is_list(site, data)
+
+
+def _is_list(site: Site, node: ast.expr) -> bool:
+    if isinstance(node, ast.Constant):
+        return True
+    if isinstance(node, (ast.List, ast.ListComp)):
+        inner = node.elt if isinstance(node, ast.ListComp) else None
+        return not isinstance(inner, (ast.List, ast.ListComp)) or _is_list(site, inner)
+    if isinstance(node, ast.Call):
+        builtin = isinstance(node.func, ast.Name) and node.func.id in ("list", "sorted", "len", "int")
+        return builtin or last_name(node.func) == "tolist"
+    if not isinstance(node, ast.Name):
+        return False
+    scope = scope_of(site)
+    if isinstance(scope, ast.Module):
+        return False
+    if node.id in parameters(scope):
+        every = [*scope.args.posonlyargs, *scope.args.args, *scope.args.kwonlyargs]
+        noted = next((argument.annotation for argument in every if argument.arg == node.id), None)
+        return noted is not None and ast.unparse(noted).startswith(("list[", "List[", "int", "float", "bool"))
+    values = [
+        item.value
+        for item in statements(scope)
+        if isinstance(item, (ast.Assign, ast.AnnAssign)) and node.id in binds(item) and item.value is not None
+    ]
+    return bool(values) and all(not isinstance(value, ast.Name) and _is_list(site, value) for value in values)
+
+
+class Uses:
+    """What a function does with a local tensor around its copy, through other names for the same memory too."""
+
+    def __init__(self, site: Site, origin: Origin, source: ast.expr) -> None:
+        self.site = site
+        self.escapes: ast.Name | None = None
+        """Where it gets out of the function's sight."""
+        self.rewrites: ast.Name | None = None
+        """Where it is written while the copy may be queued."""
+        self.late: list[ast.Name] = []
+        """Uses behind the copy, by position."""
+        self._aliases = [origin.name] if origin.name else []
+        self._moved = set(ast.walk(source))
+        self._after = end(site.statement)
+        self._rebound = binds(site.statement)
+        outer = set(loops_around(site, origin.statement))
+        self._loops = [loop for loop in loops_around(site, site.statement) if loop not in outer]
+        for alias in self._aliases:  # grows while it runs
+            for name in names_in([scope_of(site)]):
+                if name.id == alias and isinstance(name.ctx, ast.Load):
+                    self._use(name)
+        self.late.sort(key=position)
+
+    def _use(self, name: ast.Name) -> None:
+        parents = self.site.document.around(name)
+        if name in self._moved:
+            return
+        late = position(name) > self._after or self.site.statement in parents
+        if position(name) > self._after and name.id in self._rebound:
+            return
+        if late and not _is_query(parents):
+            self.late.append(name)
+        if _is_written(name, parents):
+            if late or any(loop in parents for loop in self._loops):
+                self.rewrites = self.rewrites or name
+        elif self._gets_out(name, parents, late):
+            self.escapes = self.escapes or name
+
+    def _gets_out(self, name: ast.Name, parents: list[ast.AST], late: bool) -> bool:
+        statement = next(node for node in parents if isinstance(node, ast.stmt))
+        if isinstance(statement, ast.Assign) and base_of(statement.value) is name:
+            targets = statement.targets
+            if len(targets) == 1 and isinstance(targets[0], ast.Name):
+                if targets[0].id not in self._aliases:
+                    self._aliases.append(targets[0].id)
+                return False
+            return True
+        if _is_query(parents):
+            return False
+        if isinstance(statement, ast.Return) or any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in parents):
+            return True
+        for node in parents:
+            if isinstance(node, (ast.Lambda, ast.FunctionDef)) and node is not self.site.function:
+                return True
+            if isinstance(node, ast.Call):
+                reads = last_name(node.func) in _READERS or _is_library(node.func, self.site) or _is_on(node, name)
+                return not reads and late
+            if node is statement:
+                break
+        holder = self.site.document.parents[name]
+        return isinstance(holder, (ast.List, ast.Tuple, ast.Dict, ast.Set)) or (
+            isinstance(statement, ast.Assign) and not isinstance(statement.targets[0], (ast.Name, ast.Subscript))
+        )
+
+
+def _is_on(call: ast.Call, name: ast.Name) -> bool:
+    """Whether the call is a method of the name itself, or of a view of it."""
+    return isinstance(call.func, ast.Attribute) and base_of(call.func.value) is name
+
+
+def _is_library(func: ast.expr, site: Site) -> bool:
+    node = func
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name) and node.id in (site.torch_name(), "np", "numpy")
+
+
+def _is_query(parents: list[ast.AST]) -> bool:
+    first = parents[0]
+    if isinstance(first, ast.Attribute):
+        return first.attr in ("shape", "dtype", "device", "ndim", "size", "numel", "dim", "is_pinned", "stride")
+    return isinstance(first, ast.Call) and last_name(first.func) == "len"
+
+
+def _is_written(name: ast.Name, parents: list[ast.AST]) -> bool:
+    for node in parents:
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            return base_of(node) is name or _root(node) is name
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            attribute = node.func.attr
+            if attribute.endswith("_") and not attribute.endswith("__") and _root(node.func.value) is name:
+                return True
+            if any(keyword.arg == "out" and _root(keyword.value) is name for keyword in node.keywords):
+                return True
+        if isinstance(node, ast.AugAssign):
+            return _root(node.target) is name
+        if isinstance(node, ast.stmt):
+            break
+    return False
+
+
+def _root(node: ast.expr) -> ast.expr:
+    while isinstance(node, (ast.Call, ast.Attribute, ast.Subscript)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node
