@@ -49,6 +49,8 @@ def fix(site: Site) -> Fix | Refusal | None:
 
 def _loader_with(site: Site, collate: str | None) -> ast.Call | None:
     """The only loader of this file that is given a collate function."""
+    if not collate:
+        return None
     found = [
         node
         for node in ast.walk(site.tree)
@@ -56,4 +58,4 @@ def _loader_with(site: Site, collate: str | None) -> ast.Call | None:
         and last_name(node.func) == LOADER
         and any(word.arg == "collate_fn" and last_name(word.value) == collate for word in node.keywords)
     ]
-    return found[0] if collate and len(found) == 1 else None
+    return found[0] if len(found) == 1 else None

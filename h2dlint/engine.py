@@ -132,7 +132,7 @@ def _check(project: Project, job: Job, source: SourceFile, tree: ast.Module, dat
     outcome = _outcome(job, source.text, tree, copies, data)
     if job.fixing is None or not any(finding.code != UNPROVEN for finding in outcome.findings):
         return outcome
-    return _with_fixes(job, job.fixing, source, tree, data, outcome)
+    return _with_fixes(project, job, job.fixing, source, tree, data, outcome)
 
 
 def _outcome(job: Job, text: str, tree: ast.Module, copies: Sequence[Copy], data: bytes) -> Outcome:
@@ -158,7 +158,7 @@ def _outcome(job: Job, text: str, tree: ast.Module, copies: Sequence[Copy], data
 
 
 def _with_fixes(
-    job: Job, fixing: Fixing, source: SourceFile, tree: ast.Module, data: bytes, outcome: Outcome
+    project: Project, job: Job, fixing: Fixing, source: SourceFile, tree: ast.Module, data: bytes, outcome: Outcome
 ) -> Outcome:
     """The outcome with its findings fixed, or with the fixes that they could have."""
     from h2dlint.repair import Repairer, with_fixes
@@ -168,7 +168,7 @@ def _with_fixes(
         return msgspec.structs.replace(outcome, refusals=refusals)
 
     def copies_of_text(text: str, tree: ast.Module) -> Sequence[Copy]:
-        return _copies(_fresh_project(), msgspec.structs.replace(source, text=text), tree, every=False)
+        return _copies(project, msgspec.structs.replace(source, text=text), tree, every=False)
 
     def findings_in(text: str, tree: ast.Module, copies: Sequence[Copy]) -> Sequence[Finding]:
         encoded = text.encode(source.encoding)
@@ -191,13 +191,6 @@ def _with_fixes(
         refusals=proposals.refusals,
         change=change,
     )
-
-
-def _fresh_project() -> Project:
-    """A project without memories: what it knows of a text must not come from another version of it."""
-    from h2dlint.facts.project import Project
-
-    return Project()
 
 
 # --- findings -----------------------------------------------------------------------------------------------------

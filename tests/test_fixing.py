@@ -492,6 +492,12 @@ GUARDS: dict[str, tuple[dict[str, str], FixOptions, str, str]] = {
         "PIN_MEMORY",
         "from pkg.u import PIN_MEMORY\n",
     ),
+    "a flag of a test is the tests' own": (
+        {"pkg/tests/u.py": UTILS + "PIN_MEMORY = is_pin_memory_available()\n", "pkg/a.py": SEND},
+        FixOptions(),
+        "torch.cuda.is_available()",
+        "",
+    ),
     "a function from elsewhere in the project": (
         {"pkg/u.py": UTILS, "pkg/a.py": SEND},
         FixOptions(),

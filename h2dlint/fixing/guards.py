@@ -309,13 +309,21 @@ def _flags_of(root: str) -> tuple[Candidate, ...]:
     found: list[Candidate] = []
     for module in files.files if files.import_each_other else ():
         text = files.text(module)
-        if "pin" not in text and "PIN" not in text:
+        if _is_aside(module) or ("pin" not in text and "PIN" not in text):
             continue
         for match in _DEFINES.finditer(text):
             name, called = match["flag"] or match["function"], match["function"] is not None
             if not name.startswith("_") and is_availability_name(name) and _holds_up(text, name, called):
                 found.append(Candidate(module, name, called, _users(root, name)))
     return tuple(sorted(found, key=lambda one: (one.called, -one.users, one.module.count("."), one.module)))
+
+
+def _is_aside(module: str) -> bool:
+    """Whether a module is a test, an example or a benchmark: others should not import from it."""
+    return any(_ASIDE.match(part) for part in module.split("."))
+
+
+_ASIDE = re.compile(r"tests?$|test_|testing$|examples?$|bench")
 
 
 def _holds_up(text: str, name: str, called: bool) -> bool:
@@ -333,7 +341,7 @@ def _helpers_of(root: str) -> tuple[Candidate, ...]:
     found: list[Candidate] = []
     for module in files.files:
         text = files.text(module)
-        if "pin_memory" not in text or "non_blocking" not in text:
+        if _is_aside(module) or "pin_memory" not in text or "non_blocking" not in text:
             continue
         for match in _SENDS.finditer(text):
             body = text[match.start() : _end_of_definition(text, match.end())]

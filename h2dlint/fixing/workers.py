@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import lru_cache
 
 from h2dlint.fixing.document import Document
 from h2dlint.fixing.names import last_name
@@ -42,6 +43,7 @@ def _captures(context: ast.expr) -> bool:
     return isinstance(context, ast.Call) and bool(_CAPTURES.search(last_name(context.func)))
 
 
+@lru_cache(maxsize=4)
 def _given_away(document: Document) -> frozenset[str]:
     """The functions of this module that are handed to a loader or to a compiler."""
     if "collate_fn" not in document.text and "worker_init_fn" not in document.text and "compile(" not in document.text:
