@@ -159,7 +159,11 @@ class Stores(Summaries):
 
 def _written_elsewhere(value: Value) -> Value:
     """A buffer that lives in an object is there to be filled: what it was made of says nothing about what it holds."""
-    return value.but(index_built=False) if isinstance(value, Array) and value.index_built else value
+    if isinstance(value, Array):
+        return value.but(index_built=False) if value.index_built else value
+    if isinstance(value, Instance) and value.fields:
+        return Instance(value.info, tuple((name, mapped(held, _written_elsewhere)) for name, held in value.fields))
+    return value
 
 
 def _softened(value: Value) -> Value:
