@@ -275,6 +275,20 @@ def test_copies_lists_every_copy_and_ends_with_0(write: WriteFiles, cli: Cli) ->
     assert listed == [("a.py", 3, "fake-async"), ("b.py", 2, "unproven"), ("c.py", 3, "async")]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_every_line_end_that_python_knows_is_one(tmp_path: Path, cli: Cli, end: str) -> None:
+    text = "import torch\n\n\ndef f(d):\n    s = '\x0c\u2028'\n    return torch.rand(99999).to(d, non_blocking=True)\n"
+    (tmp_path / "a.py").write_bytes(text.replace("\n", end).encode())
+    found = json.loads(cli("check", str(tmp_path), "--output-format", "json").out)["findings"]
+    assert [(one["code"], one["line"], one["column"]) for one in found] == [("HTD101", 6, 12)]
+
+
+def test_a_pipe_among_the_files_is_not_waited_for(write: WriteFiles, cli: Cli) -> None:
+    folder = write({"a.py": FAKE.replace("'cuda'", "d").replace("x = ", "def f(d):\n    return ")})
+    os.mkfifo(folder / "p.py")
+    assert cli("check", "-j1", "--diff").status == 1
+
+
 def test_a_file_that_another_imports_is_listed_once_and_the_same(write: WriteFiles, cli: Cli) -> None:
     shared = (
         "import torch\n\n\ndef unrelated(n):\n    return n + 1\n\n\n"

@@ -404,6 +404,13 @@ def test_an_import_must_not_go_in_a_circle(write: WriteFiles, files: Mapping[str
         need_import(document, FLAG, statement_at(document))
 
 
+def test_a_module_that_imports_torch_lazily_stays_lazy() -> None:
+    text = "def f(d):\n    from torch import rand\n\n    here()\n"
+    document = document_of(text, "a.py")
+    with pytest.raises(RefusedError, match="inside functions alone"):
+        need_import(document, "torch.cuda.is_available", statement_at(document))
+
+
 def test_an_import_inside_a_function_closes_no_circle(write: WriteFiles) -> None:
     flags = "PIN_MEMORY = True\n\ndef g():\n    from pkg.a import f\n"
     folder = write({"pkg/__init__.py": "from pkg.a import f\n", "pkg/flags.py": flags, "pkg/a.py": USE})

@@ -22,6 +22,7 @@ def copies_of(project: Project, path: str, text: str, tree: ast.Module, every: b
 
     `every`: also the proven transfers that never asked to be asynchronous. Raises RecursionError on absurdly deep code.
     """
+    text = text.replace("\r\n", "\n").replace("\r", "\n")  # Python's line ends; `splitlines` would find more
     module = project.module(path, text, tree)
     asked, perhaps = _asking_calls(module)
     lines_asked = sorted(node.lineno for node in (*asked, *perhaps))
@@ -38,7 +39,7 @@ def copies_of(project: Project, path: str, text: str, tree: ast.Module, every: b
     for outcome in _seen_from_here(project, module):
         at[_place(outcome.node)].append(outcome)
     nodes = {_place(node): node for node in asked}
-    lines = text.splitlines()
+    lines = text.split("\n")
     found = [
         merged(nodes.get(place) or at[place][0].node, at[place], module, lines)
         for place in {**nodes, **at}

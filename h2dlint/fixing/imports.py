@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -41,6 +42,7 @@ def need_import(document: Document, dotted: str, statement: ast.stmt) -> tuple[s
     module, _, name = dotted.rpartition(".")
     if dotted.partition(".")[0] == "torch":
         _refuse_taken("torch", document, statement)
+        _refuse_eager(document)
         return dotted, (_new_statement(document, "torch", None, statement),)
     if not module:
         raise RefusedError(f"`{dotted}` is not known in this module")
@@ -59,6 +61,16 @@ def bound_name(document: Document, dotted: str, statement: ast.stmt) -> str | No
         if written is not None and not _is_hidden(binding.name.partition(".")[0], document, statement, binding):
             return written
     return None
+
+
+def _refuse_eager(document: Document) -> None:
+    """A module that imports torch inside its functions alone can be imported without it, and shall stay so."""
+    places = {bool(match[1]) for match in _TORCH_IMPORT.finditer(document.text)}
+    if places == {True}:
+        raise RefusedError("this module imports torch inside functions alone: import `torch` there too")
+
+
+_TORCH_IMPORT = re.compile(r"^([ \t]*)(?:import|from)[ \t]+torch\b", re.M)
 
 
 def own_name(document: Document) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
 
@@ -176,7 +177,8 @@ def _python_files(root: str, deep: bool) -> Iterator[str]:
 
 def _read(file: str) -> str:
     try:
-        if os.path.getsize(file) > MOST_BYTES:
+        found = os.stat(file)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_BYTES:  # a pipe would be waited for
             return ""
         with open(file, encoding="utf-8", errors="replace") as stream:
             return stream.read()
