@@ -31,7 +31,7 @@ _DIFF_STYLES = {"-": "red", "+": "green", "": "dim"}
 _SEVERITY_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "bold magenta"}
 _AT_THE_COPY = {
     Verdict.FAKE_ASYNC: "not asynchronous",
-    Verdict.CONDITIONAL: "asynchronous on some paths only",
+    Verdict.CONDITIONAL: "not asynchronous on every path",
     Verdict.UNPROVEN: "not shown to be asynchronous",
 }
 
