@@ -6,11 +6,13 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
-from h2dlint.config import Config, Configs, Selection
+from h2dlint.areas import area_of, names_file
+from h2dlint.config import Config, Configs, Selection, without
 from h2dlint.discovery import (
     DEFAULT_EXCLUDES,
     TORCH,
@@ -20,12 +22,18 @@ from h2dlint.discovery import (
     python_files,
     read_bytes,
 )
-from h2dlint.engine import Fixing, Job, Outcome, not_analysed
+from h2dlint.engine import NOT_ANALYSED, UNUSED, Fixing, Job, Outcome, not_analysed
 from h2dlint.facts.copies import Copy
-from h2dlint.finding import Applicability, Finding
+from h2dlint.finding import Applicability, Finding, Severity
 from h2dlint.report import Report
 from h2dlint.run import run, work
 from h2dlint.source import Problem
+
+if TYPE_CHECKING:
+    from h2dlint.accepted import Accepted
+    from h2dlint.baseline import Baseline
+    from h2dlint.changes import Changes
+    from h2dlint.facts.options import FactOptions
 
 Done = Callable[[int, int], None]
 """Hears how many files are done, and how many there are."""
@@ -53,6 +61,14 @@ class Options(Struct, frozen=True):
     verbose: bool = False
     fixes: Fixes | None = None
     """What to do about rewrites; None: look for none."""
+    baseline: str | None = None
+    """The file of known findings, instead of the one that the settings name."""
+    all_known: bool = False
+    """Report known findings too: somebody is about to write them down."""
+    since: str | None = None
+    """A git revision: report only what rests on a line that changed since."""
+    affected: bool = False
+    """Look at the files too whose facts came from the given ones."""
 
 
 def check_paths(paths: Sequence[str], configs: Configs, options: Options, done: Done) -> Report:
@@ -67,6 +83,9 @@ def check_paths(paths: Sequence[str], configs: Configs, options: Options, done: 
     start = time.perf_counter()
     plan = _Plan(configs, options, inventory=False)
     outcomes = _carry_out(plan, paths, options, done)
+    if options.affected:
+        given = plan.seen - plan.dependents
+        outcomes = [one for one in outcomes if plan.file_of(one) in given or not one.uses.isdisjoint(given)]
     left_alone: dict[str, str] = {}
     if options.fixes is not None and options.fixes.write:
         outcomes = [_written(plan, outcome, left_alone) for outcome in outcomes]
@@ -89,6 +108,10 @@ def check_paths(paths: Sequence[str], configs: Configs, options: Options, done: 
         },
         changes={path: (change.old_text, change.new_text) for path, change in changes.items()},
         left_alone=left_alone,
+        accepted=sum(one.count for outcome in outcomes for one in outcome.accepted),
+        gone=plan.gone(outcomes),
+        seen=frozenset(plan.seen),
+        dependents=sum(plan.file_of(outcome) in plan.dependents for outcome in outcomes),
     )
 
 
@@ -105,6 +128,26 @@ def _written(plan: _Plan, outcome: Outcome, left_alone: dict[str, str]) -> Outco
         left_alone[outcome.path] = str(reason)
         return work(msgspec.structs.replace(job, fixing=None))
     return outcome
+
+
+def add_ignores(report: Report, paths: Sequence[str], configs: Configs, options: Options, reason: str) -> Report:
+    """Writes a suppressing comment for each error and warning of the report; the report of what is left then."""
+    from h2dlint.apply import NotWrittenError, write_file
+    from h2dlint.ignoring import encoded_with_ignores
+
+    by_path: dict[str, list[Finding]] = {}
+    for finding in report.findings:
+        if finding.severity is not Severity.NOTE and finding.code not in (UNUSED, NOT_ANALYSED):
+            by_path.setdefault(finding.path, []).append(finding)
+    left_alone: dict[str, str] = {}
+    for path, findings in by_path.items():
+        try:
+            before = read_bytes(path)
+            write_file(path, before, encoded_with_ignores(before, findings, reason))
+        except (NotWrittenError, OSError, ValueError) as error:
+            left_alone[path] = str(error)
+    after = check_paths(paths, configs, msgspec.structs.replace(options, fixes=None), lambda done, total: None)
+    return msgspec.structs.replace(after, left_alone=left_alone)
 
 
 def inventory_of(
@@ -136,6 +179,25 @@ def _carry_out(plan: _Plan, paths: Sequence[str], options: Options, done: Done) 
     return sorted(outcomes, key=lambda outcome: outcome.path)
 
 
+class _Settings(Struct, frozen=True):
+    """What one settings file says, made ready for its files."""
+
+    codes: tuple[str, ...]
+    strict_codes: tuple[str, ...]
+    ignores: tuple[tuple[Patterns, tuple[str, ...]], ...]
+    """Codes that are not reported in the files that a glob names."""
+    facts: FactOptions
+
+
+def changes_of(options: Options) -> Changes | None:
+    """What changed since the revision that the options name. Raises ConfigError where that cannot be told."""
+    if options.since is None:
+        return None
+    from h2dlint.changes import changes_since
+
+    return changes_since(options.since)
+
+
 class _Plan:
     """What to do with each file found."""
 
@@ -146,48 +208,128 @@ class _Plan:
         self._configs = configs
         self._options = options
         self._inventory = inventory
-        self._codes: dict[Config, tuple[str, ...]] = {}
+        self._settings: dict[str, _Settings] = {}
         self._needles: dict[tuple[str, ...], tuple[bytes, ...]] = {}
+        self.seen: set[str] = set()
+        """The absolute paths of all files found."""
+        self.dependents: set[str] = set()
+        """Those of them that were not given, but may depend on one that was."""
+        self._baselines: dict[str, Baseline] = {}
+        self._changes = changes_of(options)
 
     def jobs(self, paths: Sequence[str]) -> Iterator[Job | Outcome]:
         """A job for each file that holds something to look at; an outcome at once for one that cannot be read."""
-        for file in python_files(paths, excluder(self._configs, self._options.exclude)):
+        excluded = excluder(self._configs, self._options.exclude)
+        for file in python_files(paths, excluded):
             self.files_seen += 1
-            job = self._job(file)
-            try:
-                data = read_bytes(file)
-            except OSError as error:
-                yield not_analysed(job, Problem(1, f"cannot be read: {error.strerror or error}"))
-                continue
-            if has_needle(data, self._needles_of(job.codes)):
-                self.jobs_by_path[job.path] = job
-                yield job
+            self.seen.add(os.path.abspath(file))
+            yield from self._job_for(file)
+        if self._options.affected and self.seen:
+            from h2dlint.dependents import dependents_of
+
+            self.dependents = set(dependents_of(self.seen, excluded, self._root_of))
+            self.seen |= self.dependents
+            for file in sorted(self.dependents):
+                yield from self._job_for(file)
+
+    def _job_for(self, file: str) -> Iterator[Job | Outcome]:
+        job = self._job(file)
+        self.jobs_by_path[job.path] = job
+        try:
+            data = read_bytes(file)
+        except OSError as error:
+            yield not_analysed(job, Problem(1, f"cannot be read: {error.strerror or error}"))
+            return
+        codes = (*job.codes, *job.strict_codes)
+        if has_needle(data, self._needles_of(codes)):
+            without_comments = tuple(code for code in codes if code != UNUSED)
+            copies = self._inventory or has_needle(data, self._needles_of(without_comments))
+            yield job if copies else msgspec.structs.replace(job, copies=False)
 
     def _job(self, file: str) -> Job:
         config = self._configs.for_folder(os.path.dirname(file) or os.curdir)
+        settings = self._settings_of(config)
         strict = self._options.strict or config.strict
         self.strict = self.strict or strict
+        ignored = [
+            code for patterns, codes in settings.ignores if names_file(patterns, file, config.folder) for code in codes
+        ]
+        area = area_of(config.strict_paths, file, config.folder)
         return Job(
             file=file,
             path=display_path(file),
-            codes=() if self._inventory else self._codes_of(config),
+            codes=() if self._inventory else without(settings.codes, ignored),
             strict=strict,
+            strict_area=area,
+            strict_codes=without(settings.strict_codes, ignored) if area and not self._inventory else (),
+            hot_area=area_of(config.hot_functions, file, config.folder),
+            facts=settings.facts,
+            accepted=self._accepted(file, config),
+            changes=self._changes,
+            want_uses=self._options.affected,
             show_unproven=self._options.show_unproven,
             inventory=self._inventory,
             verbose=self._options.verbose,
-            fixing=self._fixing(config),
+            fixing=self._fixing(config, os.path.abspath(file)),
         )
 
-    def _fixing(self, config: Config) -> Fixing | None:
+    def _fixing(self, config: Config, file: str) -> Fixing | None:
         fixes = self._options.fixes
         if fixes is None or self._inventory:
             return None
-        return Fixing(config.fix_options(), Applicability.UNSAFE if fixes.unsafe else Applicability.SAFE, fixes.make)
+        most = Applicability.UNSAFE if fixes.unsafe else Applicability.SAFE
+        return Fixing(config.fix_options(), most, fixes.make and file not in self.dependents)
 
-    def _codes_of(self, config: Config) -> tuple[str, ...]:
-        if config not in self._codes:
-            self._codes[config] = self._options.selection.codes(config)
-        return self._codes[config]
+    def _settings_of(self, config: Config) -> _Settings:
+        found = self._settings.get(config.file)
+        if found is None:
+            ignores = config.per_file_ignores.items()
+            found = self._settings[config.file] = _Settings(
+                codes=self._options.selection.codes(config),
+                strict_codes=self._options.selection.strict_codes(config) if config.strict_paths else (),
+                ignores=tuple((Patterns([glob], config.folder), codes) for glob, codes in ignores),
+                facts=config.fact_options(),
+            )
+        return found
+
+    def _root_of(self, file: str) -> str:
+        config = self._configs.for_folder(os.path.dirname(file) or os.curdir)
+        return self._settings_of(config).facts.root
+
+    # Known findings
+
+    def _accepted(self, file: str, config: Config) -> tuple[Accepted, ...]:
+        baseline = self._baseline_of(config)
+        return baseline.of(file) if baseline is not None else ()
+
+    def _baseline_of(self, config: Config) -> Baseline | None:
+        if self._inventory or self._options.all_known:
+            return None
+        file = self._options.baseline
+        if file is None and config.baseline is not None:
+            file = os.path.join(config.folder, config.baseline)
+        if file is None:
+            return None
+        if file not in self._baselines:
+            from h2dlint.baseline import read
+
+            self._baselines[file] = read(file)
+        return self._baselines[file]
+
+    def file_of(self, outcome: Outcome) -> str:
+        """The absolute path of the file that an outcome is about."""
+        job = self.jobs_by_path.get(outcome.path)
+        return os.path.abspath(job.file if job is not None else outcome.path)
+
+    def gone(self, outcomes: Sequence[Outcome]) -> int:
+        """How many known findings are no more."""
+        if not self._baselines or self._changes is not None:
+            return 0
+        from h2dlint.baseline import gone
+
+        taken = {self.file_of(outcome): outcome.accepted for outcome in outcomes}
+        codes = {code for settings in self._settings.values() for code in settings.codes}
+        return sum(gone(baseline, self.seen, taken, codes) for baseline in self._baselines.values())
 
     def _needles_of(self, codes: tuple[str, ...]) -> tuple[bytes, ...]:
         if self._inventory:
@@ -209,14 +351,14 @@ def needles_of(codes: Iterable[str]) -> tuple[bytes, ...]:
 def excluder(configs: Configs, extra: Sequence[str]) -> Callable[[str, str], bool]:
     """Whether an entry of a folder is to be left out, by the folder's settings and by globs from the command line."""
     from_options = Patterns(extra, os.getcwd())
-    from_settings: dict[Config, Patterns] = {}
+    from_settings: dict[str, Patterns] = {}
 
     def excluded(folder: str, name: str) -> bool:
         config = configs.for_folder(folder)
-        patterns = from_settings.get(config)
+        patterns = from_settings.get(config.file)
         if patterns is None:
             globs = (*(DEFAULT_EXCLUDES if config.exclude is None else config.exclude), *config.extend_exclude)
-            patterns = from_settings[config] = Patterns(globs, config.folder)
+            patterns = from_settings[config.file] = Patterns(globs, config.folder)
         return patterns.match(folder, name) or from_options.match(folder, name)
 
     return excluded

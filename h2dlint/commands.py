@@ -17,11 +17,12 @@ from h2dlint.config import ConfigError, Configs, Selection, check_codes, nearest
 from h2dlint.discovery import Missing
 from h2dlint.progress import progress
 from h2dlint.report import Report
+from h2dlint.settings import FORMATS
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+COPY_FORMATS = ("full", "concise", "json")
 _COMPLETION = "_H2DLINT_COMPLETE"
-FORMATS = ("full", "concise", "json")
 
 
 def invoke(arguments: list[str]) -> int:
@@ -34,7 +35,7 @@ def invoke(arguments: list[str]) -> int:
         group.main(arguments, prog_name="h2dlint", complete_var=_COMPLETION)  # ends the process
     try:
         # Not `main`: that has its own answers to Ctrl-C and to a closed pipe.
-        with group.make_context("h2dlint", list(arguments)) as context:
+        with group.make_context("h2dlint", list(map(_with_value, arguments))) as context:
             result = group.invoke(context)
     except click.exceptions.Exit as leave:
         return leave.exit_code
@@ -45,6 +46,11 @@ def invoke(arguments: list[str]) -> int:
         click.echo(f"h2dlint: {error}", err=True)
         return EXIT_ERROR
     return result if isinstance(result, int) else 0
+
+
+def _with_value(argument: str) -> str:
+    """`--add-ignore` may stand alone: what follows is then no reason, but a path."""
+    return "--add-ignore=" if argument == "--add-ignore" else argument
 
 
 @click.group(context_settings=_HELP)
@@ -75,6 +81,7 @@ def _common(command: _Command) -> _Command:
             ),
             click.option("--output-file", type=click.Path(dir_okay=False), help="Write the result to a file."),
             click.option("--exclude", multiple=True, metavar="GLOB", help="Leave these out too; may be repeated."),
+            click.option("--config", metavar="FILE", help="Use the settings in this file for all files."),
             click.option("--isolated", is_flag=True, help="Read no settings file."),
             click.option(
                 "-j",
@@ -109,6 +116,14 @@ def _common(command: _Command) -> _Command:
 @click.option("--show-unproven", is_flag=True, help="List the copies that cannot be proven.")
 @click.option("--no-cache", is_flag=True, help="Use no stored results.")
 @click.option("--exit-zero", is_flag=True, help="End with status 0 even if something is found.")
+@click.option("--baseline", metavar="FILE", help="Do not report the findings in this file.")
+@click.option("--write-baseline", metavar="FILE", help="Write what is found to FILE, to be known from now on.")
+@click.option("--since", metavar="REV", help="Report only what rests on a line that changed since this git revision.")
+@click.option("--affected", is_flag=True, help="Check the files too whose verdicts depend on the given ones.")
+@click.option("--add-ignore", metavar="[REASON]", help="Write a suppressing comment for each error and warning.")
+@click.option("--statistics", is_flag=True, help="Print how many findings each rule has, not the findings.")
+@click.option("--show-settings", is_flag=True, help="Print the settings that hold for the first path, and end.")
+@click.option("--show-files", is_flag=True, help="Print the files that would be looked at, and end.")
 @click.option("--fix", is_flag=True, help="Make the safe fixes: same values, never an error where there was none.")
 @click.option("--unsafe-fixes", is_flag=True, help="Make, or show, the unsafe fixes too.")
 @click.option("--diff", is_flag=True, help="Write no file: print what --fix would change, and end with 1 if anything.")
@@ -119,6 +134,7 @@ def check(
     output_format: str | None,
     output_file: str | None,
     exclude: tuple[str, ...],
+    config: str | None,
     isolated: bool,
     jobs: int,
     color: str,
@@ -131,6 +147,14 @@ def check(
     show_unproven: bool,
     no_cache: bool,
     exit_zero: bool,
+    baseline: str | None,
+    write_baseline: str | None,
+    since: str | None,
+    affected: bool,
+    add_ignore: str | None,
+    statistics: bool,
+    show_settings: bool,
+    show_files: bool,
     fix: bool,
     unsafe_fixes: bool,
     diff: bool,
@@ -143,7 +167,15 @@ def check(
     report or all was fixed, 1 if errors or warnings are left, 2 if h2dlint was used wrongly or failed.
     """
     make = fix or fix_only or diff
-    configs = Configs(isolated)
+    configs = _configs(isolated, config)
+    if add_ignore is not None and make:
+        raise click.UsageError("`--add-ignore` silences what `--fix` would repair: run them one after the other")
+    if write_baseline is not None and (make or since is not None or baseline is not None):
+        raise click.UsageError("`--write-baseline` writes down everything that is found: it goes with no other filter")
+    if show_settings:
+        return _show_settings(configs, paths)
+    if show_files:
+        return _show_files(configs, paths, exclude)
     format = _format(output_format, configs, output_file)
     options = Options(
         exclude=exclude,
@@ -153,19 +185,35 @@ def check(
         processes=jobs,
         verbose=verbose,
         # The short format shows no fixes: looking for them would only take time.
-        fixes=Fixes(make, unsafe_fixes, write=make and not diff) if make or format != "concise" else None,
+        fixes=Fixes(make, unsafe_fixes, write=make and not diff) if make or format not in _WITHOUT_FIXES else None,
+        baseline=baseline,
+        all_known=write_baseline is not None,
+        since=since,
+        affected=affected,
     )
     with progress("fixing" if make else "checking", enabled=not quiet) as done:
         report = check_paths(paths or (os.curdir,), configs, options, done)
+    if add_ignore is not None:
+        from h2dlint.checking import add_ignores
+
+        report = add_ignores(report, paths or (os.curdir,), configs, options, add_ignore)
     for path, reason in report.left_alone.items():
         click.echo(f"h2dlint: {path} was left alone: {reason}", err=True)
+    if write_baseline is not None:
+        return _write_baseline(report, write_baseline)
+    if report.gone and not quiet:
+        _tell_gone(report.gone)
     if diff:
         with _output(output_file, color) as (stream, colored):
             _show_diff(report, stream, colored)
         return 1 if report.changes and not exit_zero else 0
     if not fix_only:
         with _output(output_file, color) as (stream, colored):
-            if report.findings or not quiet:
+            if statistics:
+                from h2dlint.output import write_statistics
+
+                write_statistics(report, format, stream, show_unproven)
+            elif report.findings or not quiet:
                 from h2dlint.output import write_findings
 
                 write_findings(report, format, stream, colored, show_unproven)
@@ -175,6 +223,51 @@ def check(
     if exit_non_zero_on_fix and report.fixed:
         return 1
     return 1 if failed and not exit_zero else 0
+
+
+_WITHOUT_FIXES = ("concise", "github", "gitlab", "junit")
+"""Formats that show no fixes: looking for them would only take time."""
+
+
+def _configs(isolated: bool, file: str | None) -> Configs:
+    if isolated and file is not None:
+        raise click.UsageError("`--isolated` reads no settings, `--config` names some: give one of them")
+    return Configs(isolated, file)
+
+
+def _show_settings(configs: Configs, paths: tuple[str, ...]) -> int:
+    """Prints the settings of the first path as TOML, with where they come from."""
+    from h2dlint.config import shown
+
+    path = paths[0] if paths else os.curdir
+    click.echo(shown(configs.for_folder(path if os.path.isdir(path) else os.path.dirname(path) or os.curdir)))
+    return 0
+
+
+def _show_files(configs: Configs, paths: tuple[str, ...], exclude: tuple[str, ...]) -> int:
+    from h2dlint.checking import excluder
+    from h2dlint.discovery import display_path, python_files
+
+    for file in python_files(paths or (os.curdir,), excluder(configs, exclude)):
+        click.echo(display_path(file))
+    return 0
+
+
+def _write_baseline(report: Report, file: str) -> int:
+    """Writes what was found to the baseline, and tells how to use it."""
+    from h2dlint.baseline import read, write
+
+    old = read(file) if os.path.exists(file) else None
+    number = write(file, report.findings, report.sources, report.seen, old)
+    finding = "finding" if number == 1 else "findings"
+    click.echo(f"h2dlint: wrote {number:,} {finding} to {file}", err=True)
+    click.echo(f'h2dlint: use it with --baseline {file}, or with `baseline = "{file}"` in the settings', err=True)
+    return 0
+
+
+def _tell_gone(number: int) -> None:
+    what = "1 finding of the baseline is gone" if number == 1 else f"{number:,} findings of the baseline are gone"
+    click.echo(f"h2dlint: {what}; run with --write-baseline FILE to take note of it", err=True)
 
 
 def _show_diff(report: Report, stream: TextIO, colored: bool) -> None:
@@ -200,6 +293,7 @@ def copies(
     output_format: str | None,
     output_file: str | None,
     exclude: tuple[str, ...],
+    config: str | None,
     isolated: bool,
     jobs: int,
     color: str,
@@ -211,7 +305,7 @@ def copies(
 
     PATHS are files and folders; the working directory if none is given.
     """
-    configs = Configs(isolated)
+    configs = _configs(isolated, config)
     options = Options(exclude=exclude, processes=jobs, verbose=verbose)
     with progress("listing", enabled=not quiet) as done:
         found, problems = inventory_of(paths or (os.curdir,), configs, options, done)
@@ -220,7 +314,10 @@ def copies(
     with _output(output_file, color) as (stream, colored):
         from h2dlint.output import write_copies
 
-        write_copies(found, _format(output_format, configs, output_file), stream, colored)
+        format = _format(output_format, configs, output_file, COPY_FORMATS)
+        if format not in COPY_FORMATS:
+            raise click.UsageError(f"`copies` writes {', '.join(COPY_FORMATS)}, not {format}")
+        write_copies(found, format, stream, colored)
     return 0
 
 
@@ -275,6 +372,8 @@ def wants_color(choice: str, stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def _format(option: str | None, configs: Configs, file: str | None) -> str:
+def _format(option: str | None, configs: Configs, file: str | None, known: tuple[str, ...] = FORMATS) -> str:
+    """The format: by option, then by settings if it is one of the `known`, then by where the output goes."""
     on_terminal = file is None and sys.stdout.isatty()
-    return option or configs.for_folder(os.curdir).output_format or ("full" if on_terminal else "concise")
+    configured = configs.for_folder(os.curdir).output_format
+    return option or (configured if configured in known else None) or ("full" if on_terminal else "concise")

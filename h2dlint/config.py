@@ -4,40 +4,56 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
 
-from h2dlint.settings_files import OWN, settings_files
+from h2dlint.discovery import display_path
+from h2dlint.settings import EVERY_CODE, FAMILIES, ConfigError, nearest, read_settings, settings_in, wrong_code
 
 if TYPE_CHECKING:
+    from h2dlint.facts.options import FactOptions
     from h2dlint.fixing.options import FixOptions
 
-EVERY_CODE = "ALL"
-
-
-class ConfigError(Exception):
-    """Settings that cannot be used; the message names the file and the remedy."""
+__all__ = ["EVERY_CODE", "FAMILIES", "Config", "ConfigError", "Configs", "Selection", "check_codes", "nearest"]
 
 
 class Table(Struct, frozen=True, rename="kebab"):
-    """What a settings file may say. None, or nothing, means that it does not say."""
+    """What a settings file may say; docs/configuration.md explains each key. None, or nothing: it does not say."""
 
     select: tuple[str, ...] | None = None
     extend_select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    per_file_ignores: dict[str, tuple[str, ...]] = {}
+    """Glob -> codes that are not reported in the files that it names."""
     exclude: tuple[str, ...] | None = None
     extend_exclude: tuple[str, ...] = ()
     strict: bool = False
-    output_format: Literal["full", "concise", "json"] | None = None
+    strict_paths: tuple[str, ...] = ()
+    """Globs of files, or dotted names of functions and classes, in which every copy must be proven."""
+    baseline: str | None = None
+    """The file of known findings, relative to the settings file."""
+    output_format: str | None = None
+    hot_functions: tuple[str, ...] = ()
+    """Dotted names of functions and classes that run at every step: findings there are marked."""
+    pinned_factories: tuple[str, ...] = ()
+    """Dotted names of functions whose results lie in pinned memory."""
+    backend: str | None = None
+    """The accelerator that an unnamed device stands for."""
+    root: str | None = None
+    """The folder in which imported modules are looked for, relative to the settings file."""
+    max_caller_files: int | None = None
+    """Of how many other files callers are looked for."""
+    max_caller_sites: int | None = None
+    """How many calls are followed back to what they pass."""
     pin_guard: str | None = None
     """An expression that is true where memory can be pinned; its dotted names are imported where a fix uses it."""
     transfer_helper: str | None = None
     """The dotted name of the project's own function that pins and transfers."""
-    max_rows: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    max_rows: int | None = None
     """Up to so many rows a gapped copy becomes one copy a row."""
-    max_pin_bytes: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    max_pin_bytes: int | None = None
     """No fix pins more than this for one call."""
 
 
@@ -63,14 +79,30 @@ class Config(Table, frozen=True):
             max_pin_bytes=MAX_PIN_BYTES if self.max_pin_bytes is None else self.max_pin_bytes,
         )
 
+    def fact_options(self) -> FactOptions:
+        """What these settings say about values that the code alone does not show."""
+        from h2dlint.facts.options import FactOptions
+
+        default = FactOptions()
+        return FactOptions(
+            pinned_factories=self.pinned_factories,
+            backend=self.backend or default.backend,
+            root=os.path.join(self.folder, self.root) if self.root is not None else "",
+            max_caller_files=self.max_caller_files,
+            max_caller_sites=self.max_caller_sites,
+        )
+
 
 class Configs:
     """Finds the settings for a folder, reading each file once."""
 
-    def __init__(self, isolated: bool = False) -> None:
-        """`isolated`: read no file at all."""
+    def __init__(self, isolated: bool = False, file: str | None = None) -> None:
+        """`isolated`: read no file at all; `file`: the one file whose settings hold everywhere.
+
+        Raises ConfigError for a `file` that cannot be used.
+        """
         self._known: dict[str, Config] = {}
-        self._isolated = isolated
+        self._only = Config(folder=os.getcwd()) if isolated else _config_at(file) if file is not None else None
 
     def for_folder(self, folder: str) -> Config:
         """The settings of `folder`: its own, or those of the nearest folder above that has some.
@@ -78,9 +110,7 @@ class Configs:
         Raises:
             ConfigError: a file that is not TOML, or says something that h2dlint does not know.
         """
-        if self._isolated:
-            return Config(folder=os.getcwd())
-        return self._for_absolute(os.path.abspath(folder))
+        return self._only or self._for_absolute(os.path.abspath(folder))
 
     def _for_absolute(self, folder: str) -> Config:
         known = self._known.get(folder)
@@ -94,86 +124,42 @@ class Configs:
 
 def config_in(folder: str) -> Config | None:
     """The settings that lie in `folder` itself, if any. Raises ConfigError as `Configs.for_folder` does."""
-    try:
-        for path, data in settings_files(folder):
-            table = _table_of(path, data)
-            if table is not None:
-                return _config_of(table, path, folder)
-    except OSError as error:
-        raise ConfigError(f"{error.filename}: {error.strerror}") from error
+    for path, table in settings_in(folder):
+        return _config_of(table, path)
     return None
 
 
-def _table_of(path: str, data: bytes) -> dict[str, Any] | None:
+def _config_at(path: str) -> Config:
+    path = os.path.abspath(path)
     try:
-        table = _parse_toml(data.decode("utf-8"))
-    except ValueError as error:  # not UTF-8, or not TOML
-        raise ConfigError(f"{path}: {error}") from error
-    if os.path.basename(path) == OWN:
-        return table
-    tool = table.get("tool")
-    found = tool.get("h2dlint") if isinstance(tool, dict) else None
-    return found if isinstance(found, dict) else None
+        with open(path, "rb") as file:
+            table = read_settings(path, file.read())
+    except OSError as error:
+        raise ConfigError(f"{display_path(path)}: {error.strerror}") from error
+    if table is None:
+        raise ConfigError(f"{display_path(path)}: has no [tool.h2dlint] table; add one, or name an h2dlint.toml")
+    return _config_of(table, path)
 
 
-def _parse_toml(text: str) -> dict[str, Any]:
-    import sys
-
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    return tomllib.loads(text)
+def _config_of(table: dict[str, Any], path: str) -> Config:
+    settings = msgspec.convert(table, Table)
+    return Config(**msgspec.structs.asdict(settings), file=path, folder=os.path.dirname(path))
 
 
-def _config_of(table: dict[str, Any], path: str, folder: str) -> Config:
-    for key in table:
-        if key not in KEYS:
-            raise ConfigError(f"{path}: unknown key `{key}`{nearest(key, KEYS)}")
-    try:
-        settings = msgspec.convert(table, Table)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"{path}: {_in_our_words(str(error))}") from error
-    try:
-        _check_names(settings)
-        check_codes((*(settings.select or ()), *settings.extend_select, *settings.ignore))
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
-    return Config(**msgspec.structs.asdict(settings), file=path, folder=folder)
+def shown(config: Config) -> str:
+    """The settings as TOML, the defaults as comments, under a line that says where they come from."""
+    import json
 
-
-def _check_names(settings: Table) -> None:
-    """Raises ConfigError for a guard that is no expression and for a helper that is no dotted name."""
-    if settings.pin_guard is not None and not _is_expression(settings.pin_guard):
-        raise ConfigError(f"`pin-guard`: not an expression on one line: {settings.pin_guard!r}")
-    helper = settings.transfer_helper
-    if helper is not None and not ("." in helper and all(part.isidentifier() for part in helper.split("."))):
-        raise ConfigError(f"`transfer-helper`: not a dotted name such as `pkg.mod.send`: {helper!r}")
-
-
-def _is_expression(text: str) -> bool:
-    import ast
-
-    try:
-        ast.parse(text, mode="eval")
-    except (SyntaxError, ValueError):
-        return False
-    return "\n" not in text and text == text.strip()
-
-
-def _in_our_words(error: str) -> str:
-    what, _, where = error.partition(" - at `$.")
-    what = what.replace("array", "list of strings").replace("`bool`", "`true` or `false`")
-    return f"`{where.rstrip('`')}`: {what[:1].lower()}{what[1:]}"
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """A clause that offers the known words which `word` may have meant; the whole list if none comes near."""
-    import difflib
-
-    known = tuple(known)
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"; did you mean `{near[0]}`?" if near else f"; known are {', '.join(known)}"
+    lines = [f"# {display_path(config.file)}" if config.file else "# no settings file: the defaults hold"]
+    default = Table()
+    for key, name in zip(KEYS, Table.__struct_fields__, strict=True):
+        value = getattr(config, name)
+        if isinstance(value, dict):
+            text = "{ " + ", ".join(f"{json.dumps(glob)} = {json.dumps(codes)}" for glob, codes in value.items()) + " }"
+        else:
+            text = json.dumps(value)
+        lines.append(f"# {key} is not set" if value == getattr(default, name) else f"{key} = {text}")
+    return "\n".join(lines)
 
 
 # --- which rules run ----------------------------------------------------------------------------------------------
@@ -196,12 +182,33 @@ class Selection(Struct, frozen=True):
 
         select = self.select or config.select
         wanted = (*(select or ()), *self.extend_select, *(() if self.select else config.extend_select))
-        unwanted = (*self.ignore, *(() if self.select else config.ignore))
+        unwanted = self._unwanted(config)
         return tuple(
             rule.meta.code
             for rule in all_rules()
             if _decide(rule.meta.code, wanted, unwanted, (rule.meta.default and not select) or rule.meta.code in ALWAYS)
         )
+
+    def strict_codes(self, config: Config) -> tuple[str, ...]:
+        """The codes of the opt-in rules that run inside `strict-paths`: all that nobody ignores.
+
+        `--select` on the command line means these rules and no others, there too.
+        """
+        from h2dlint.rules import all_rules
+
+        if self.select:
+            return ()
+        unwanted = self._unwanted(config)
+        return without((rule.meta.code for rule in all_rules() if not rule.meta.default), unwanted)
+
+    def _unwanted(self, config: Config) -> tuple[str, ...]:
+        return (*self.ignore, *(() if self.select else config.ignore))
+
+
+def without(codes: Iterable[str], selectors: Iterable[str]) -> tuple[str, ...]:
+    """The codes that none of the selectors names."""
+    selectors = tuple(selectors)
+    return tuple(code for code in codes if all(_weight(code, selector) < 0 for selector in selectors))
 
 
 ALWAYS = ("HTD190", "HTD902")
@@ -221,16 +228,7 @@ def _weight(code: str, selector: str) -> int:
     return len(selector) if code.startswith(selector) else -1
 
 
-FAMILIES = ("HTD", "HTD1", "HTD2", "HTD3", "HTD4", "HTD9")
-"""Groups of rules by what they are about; each may be selected, whether or not it has a rule yet."""
-
-
 def check_codes(selectors: Iterable[str]) -> None:
     """Raises ConfigError for a selector that is no rule's code nor the beginning of one."""
-    from h2dlint.rules import all_rules
-
-    codes = [rule.meta.code for rule in all_rules()]
-    for selector in selectors:
-        known = bool(selector) and any(code.startswith(selector) for code in codes)
-        if not known and selector != EVERY_CODE and selector not in FAMILIES:
-            raise ConfigError(f"no rule begins with `{selector}`{nearest(selector, codes)}")
+    for wrong in filter(None, map(wrong_code, selectors)):
+        raise ConfigError(wrong)

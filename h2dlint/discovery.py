@@ -44,7 +44,7 @@ DEFAULT_EXCLUDES = (
 
 NON_BLOCKING = b"non_blocking"
 
-NEEDLES = (NON_BLOCKING,)
+NEEDLES = (NON_BLOCKING, b"h2dlint:", b"HTD")
 """What the rules of the default set look for in a file; a test holds it against their metadata."""
 
 TORCH = (b"torch", NON_BLOCKING)

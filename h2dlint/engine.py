@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
+from h2dlint.accepted import Accepted, identities, sift
+from h2dlint.areas import Area
 from h2dlint.discovery import read_bytes
 from h2dlint.facts.copies import Copy, Span, Verdict
+from h2dlint.facts.options import FactOptions
 from h2dlint.finding import Applicability, Finding, Severity
 from h2dlint.source import Problem, SourceFile, load, parse
-from h2dlint.suppress import Suppression, sort_out
+from h2dlint.suppress import Sorted, Suppression, may_hold_suppressions, sort_out
 
 if TYPE_CHECKING:
+    from h2dlint.changes import Changes
     from h2dlint.facts.project import Project
     from h2dlint.fixing.options import FixOptions
     from h2dlint.report import Fixed, Key
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
 CANNOT_WRITE_BACK = "the file's bytes cannot be made from its text again"
 UNPROVEN = "HTD190"
+UNUSED = "HTD901"
 NOT_ANALYSED = "HTD902"
 
 _REPORTED = (Verdict.FAKE_ASYNC, Verdict.CONDITIONAL)
@@ -59,6 +64,21 @@ class Job(Struct, frozen=True):
     """The rules that run."""
     strict: bool = False
     """Unproven copies are errors."""
+    strict_area: Area = Area()
+    """Where unproven copies are errors in any case."""
+    strict_codes: tuple[str, ...] = ()
+    """The opt-in rules that run there, and only there."""
+    hot_area: Area = Area()
+    """Functions that run at every step."""
+    facts: FactOptions = FactOptions()
+    copies: bool = True
+    """Whether the file may hold copies to look at; otherwise only its comments are."""
+    accepted: tuple[Accepted, ...] = ()
+    """Known findings, which are not reported."""
+    changes: Changes | None = None
+    """Report only what rests on a changed line; None: everything."""
+    want_uses: bool = False
+    """Tell which other files the facts came from."""
     show_unproven: bool = False
     inventory: bool = False
     """List the file's copies instead of checking them."""
@@ -83,6 +103,10 @@ class Outcome(Struct, frozen=True):
     """Those that silenced something, with the code."""
     copies: tuple[Copy, ...] = ()
     """The inventory, if that was asked for."""
+    accepted: tuple[Accepted, ...] = ()
+    """What was found and is known."""
+    uses: frozenset[str] = frozenset()
+    """The other files that the facts came from, by absolute path, if that was asked for."""
     text: str = ""
     """The file's text, where there is something to show in it; with fixes made, the new one."""
     refusals: Mapping[Key, str] = {}
@@ -103,7 +127,8 @@ def look_at(project: Project, job: Job) -> Outcome:
     try:
         if job.inventory:
             return Outcome(job.path, copies=_copies(project, source, source.tree, every=True))
-        return _check(project, job, source, source.tree, data)
+        outcome = _check(project, job, source, source.tree, data)
+        return msgspec.structs.replace(outcome, uses=project.files_used_by(job.file)) if job.want_uses else outcome
     except (RecursionError, MemoryError):
         return not_analysed(job, Problem(1, "nested too deeply to be analysed"), source.text)
     except Exception as error:
@@ -126,9 +151,11 @@ def _copies(project: Project, source: SourceFile, tree: ast.Module, every: bool)
 
 
 def _check(project: Project, job: Job, source: SourceFile, tree: ast.Module, data: bytes) -> Outcome:
-    copies = _copies(project, source, tree, every=False)
-    if not copies:
+    copies = _copies(project, source, tree, every=False) if job.copies else ()
+    if not copies and not (UNUSED in job.codes and may_hold_suppressions(data)):
         return Outcome(job.path)
+    if job.changes is not None:
+        job = _only_changed(job, job.changes, source.text, tree, copies, data)
     outcome = _outcome(job, source.text, tree, copies, data)
     if job.fixing is None or not any(finding.code != UNPROVEN for finding in outcome.findings):
         return outcome
@@ -136,22 +163,57 @@ def _check(project: Project, job: Job, source: SourceFile, tree: ast.Module, dat
 
 
 def _outcome(job: Job, text: str, tree: ast.Module, copies: Sequence[Copy], data: bytes) -> Outcome:
-    rules = [rule for rule in _all_rules() if rule.meta.code in job.codes]
-    everything = _findings(text, tree, copies, rules, job)
-    if job.strict:
-        everything = [_as_error(finding) for finding in everything]
+    rules = [rule for rule in _all_rules() if rule.meta.code in job.codes or rule.meta.code in job.strict_codes]
+    everything = _placed(_findings(text, tree, copies, rules, job), job)
     sorted_out = sort_out(everything, data, text)
-    findings = tuple(finding for finding in sorted_out.kept if job.strict or finding.code != UNPROVEN)
-    unproven = () if job.strict else tuple(finding for finding in sorted_out.kept if finding.code == UNPROVEN)
+    kept = (*sorted_out.kept, *_idle_comments(job, text, sorted_out))
+    sifted = sift([one for one in kept if not _is_hidden(one)], job.accepted, text)
+    findings = tuple(sorted(sifted.kept, key=_position))
+    unproven = tuple(finding for finding in kept if _is_hidden(finding))
     return Outcome(
         path=job.path,
         findings=findings,
         unproven=unproven,
+        accepted=sifted.taken,
         suppressed=sorted_out.suppressed,
         suppressions=sorted_out.suppressions,
         used=sorted_out.used,
         text=text if findings or (unproven and job.show_unproven) else "",
     )
+
+
+def _one_a_line(findings: Iterable[Finding]) -> list[Finding]:
+    """At most one finding for each line: two edits of one comment are made one after the other."""
+    return list({finding.span.line: finding for finding in findings}.values())
+
+
+def _is_hidden(finding: Finding) -> bool:
+    """Whether it is a note about an unproven copy: counted, and listed on request."""
+    return finding.code == UNPROVEN and finding.severity is Severity.NOTE
+
+
+def _position(finding: Finding) -> tuple[int, int, str]:
+    return finding.span.line, finding.span.column, finding.code
+
+
+def _only_changed(job: Job, changes: Changes, text: str, tree: ast.Module, copies: Sequence[Copy], data: bytes) -> Job:
+    """The job with every finding accepted that rests on no changed line. So they stay known while fixes move lines."""
+    found = _outcome(job, text, tree, copies, data).findings
+    old = [finding for finding in found if not changes.concern(finding, tree)]
+    accepted = tuple(Accepted(*identity) for identity in identities(old, text))
+    return msgspec.structs.replace(job, accepted=(*job.accepted, *accepted), changes=None)
+
+
+def _idle_comments(job: Job, text: str, sorted_out: Sorted) -> Iterable[Finding]:
+    """The comments that silence nothing, unless somebody wants to keep them."""
+    if UNUSED not in job.codes or not sorted_out.suppressions:
+        return ()
+    from h2dlint.unused import unused
+
+    rules = _all_rules()
+    meta = next(rule.meta for rule in rules if rule.meta.code == UNUSED)
+    # An opt-in rule runs in some functions only: elsewhere it may have had something to say.
+    return unused(meta, job.path, text, sorted_out, job.codes, {rule.meta.code for rule in rules})
 
 
 # --- fixes --------------------------------------------------------------------------------------------------------
@@ -161,7 +223,7 @@ def _with_fixes(
     project: Project, job: Job, fixing: Fixing, source: SourceFile, tree: ast.Module, data: bytes, outcome: Outcome
 ) -> Outcome:
     """The outcome with its findings fixed, or with the fixes that they could have."""
-    from h2dlint.repair import Repairer, with_fixes
+    from h2dlint.repair import Repairer, made, with_fixes, without_comments
 
     if source.text.encode(source.encoding, "surrogatepass") != data:
         refusals = {(finding.span, finding.code): CANNOT_WRITE_BACK for finding in outcome.findings}
@@ -172,18 +234,28 @@ def _with_fixes(
 
     def findings_in(text: str, tree: ast.Module, copies: Sequence[Copy]) -> Sequence[Finding]:
         encoded = text.encode(source.encoding)
-        return [one for one in _outcome(job, text, tree, copies, encoded).findings if one.code != UNPROVEN]
+        return [
+            one for one in _outcome(job, text, tree, copies, encoded).findings if one.verdict and one.code != UNPROVEN
+        ]
 
     repairer = Repairer(job.path, job.file, fixing.options, fixing.most, copies_of_text, findings_in)
     change: Change | None = None
     text = source.text
     if fixing.make:
         repaired = repairer.repair(text, tree)
-        if repaired.fixed:
+        fixed, after = repaired.fixed, outcome
+        if fixed:
             text, tree = repaired.text, parse(repaired.text)
-            change = Change(data, text.encode(source.encoding), source.text, text, repaired.fixed)
             copies = copies_of_text(text, tree)
-            outcome = _outcome(job, text, tree, copies, change.after)
+            after = _outcome(job, text, tree, copies, text.encode(source.encoding))
+        while idle := _one_a_line(finding for finding in after.findings if finding.code == UNUSED):
+            text = without_comments(text, idle)
+            tree = parse(text)
+            after = _outcome(job, text, tree, copies_of_text(text, tree), text.encode(source.encoding))
+            fixed = (*fixed, *(made(job.path, finding) for finding in idle))
+        if fixed:
+            change = Change(data, text.encode(source.encoding), source.text, text, fixed)
+            outcome = after
     proposals = repairer.proposals(text, tree)
     return msgspec.structs.replace(
         outcome,
@@ -203,32 +275,44 @@ def _all_rules() -> Sequence[Rule]:
 
 
 def _findings(text: str, tree: ast.Module, copies: Sequence[Copy], rules: Sequence[Rule], job: Job) -> list[Finding]:
-    shown = job.strict or job.show_unproven
-    worth = [copy for copy in copies if copy.verdict in _REPORTED or (shown and copy.verdict is Verdict.UNPROVEN)]
+    unproven = [copy for copy in copies if copy.verdict is Verdict.UNPROVEN]
+    shown = [copy for copy in unproven if job.show_unproven or _is_strict(job, copy.function)]
+    counted = [copy for copy in unproven if not (job.show_unproven or _is_strict(job, copy.function))]
+    worth = [*(copy for copy in copies if copy.verdict in _REPORTED), *shown]
     found: list[Finding] = []
     if worth and rules:
         from h2dlint.regions import visit
 
         found += visit(text, tree, worth, rules)
-    if not shown:
-        found += _hidden_notes(copies, rules)
-    return sorted(found, key=lambda finding: (finding.span.line, finding.span.column, finding.code))
+    found += _hidden_notes(counted, rules)
+    return sorted(found, key=_position)
 
 
 def _hidden_notes(copies: Sequence[Copy], rules: Sequence[Rule]) -> list[Finding]:
     # Only counted, so their wording needs no syntax tree.
     return [
-        finding
-        for rule in rules
-        if rule.meta.code == UNPROVEN
-        for copy in copies
-        if copy.verdict is Verdict.UNPROVEN
-        for finding in rule.check(copy, None)
+        finding for rule in rules if rule.meta.code == UNPROVEN for copy in copies for finding in rule.check(copy, None)
     ]
 
 
-def _as_error(finding: Finding) -> Finding:
-    return msgspec.structs.replace(finding, severity=Severity.ERROR) if finding.code == UNPROVEN else finding
+def _is_strict(job: Job, function: str) -> bool:
+    return job.strict or job.strict_area.holds(function)
+
+
+def _placed(findings: Iterable[Finding], job: Job) -> list[Finding]:
+    """The findings as the place they are in wants them: opt-in rules where they run, errors where all is strict."""
+    placed: list[Finding] = []
+    for finding in findings:
+        strict = _is_strict(job, finding.function)
+        opted_in = finding.code in job.strict_codes and job.strict_area.holds(finding.function)
+        if finding.code not in job.codes and not opted_in:
+            continue
+        severity = Severity.ERROR if opted_in or (strict and finding.code == UNPROVEN) else finding.severity
+        hot = job.hot_area.holds(finding.function)
+        if severity is not finding.severity or hot:
+            finding = msgspec.structs.replace(finding, severity=severity, hot=hot)
+        placed.append(finding)
+    return placed
 
 
 def not_analysed(job: Job, problem: Problem, text: str = "") -> Outcome:

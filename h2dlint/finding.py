@@ -57,6 +57,10 @@ class Finding(Struct, frozen=True):
     verdict: Verdict | None
     trace: tuple[Place, ...] = ()
     fix: Fix | None = None
+    function: str = ""
+    """Dotted name of the enclosing function inside its module; empty where there is none to name."""
+    hot: bool = False
+    """Whether that is one of the project's `hot-functions`."""
 
 
 class Meta(Struct, frozen=True):
@@ -69,7 +73,8 @@ class Meta(Struct, frozen=True):
     needles: tuple[bytes, ...] = ()
     """A file without any of these byte strings has nothing for this rule."""
     default: bool = True
-    """Whether the rule runs without being selected."""
+    """Whether the rule runs without being selected. One that does not is opt-in: inside `strict-paths` it runs all the
+    same, and what it finds there is an error."""
     nodes: tuple[str, ...] = ("Call",)
     """The libcst node types that the rule looks at, by class name."""
 
@@ -93,4 +98,5 @@ class Meta(Struct, frozen=True):
             help=help,
             verdict=copy.verdict,
             trace=copy.trace if trace is None else tuple(trace),
+            function=copy.function,
         )

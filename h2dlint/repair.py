@@ -263,5 +263,19 @@ def _compiled(text: str) -> ast.Module | None:
 
 
 def with_fixes(findings: Sequence[Finding], fixes: Mapping[Key, Fix]) -> tuple[Finding, ...]:
-    """The findings, each with its fix where there is one."""
-    return tuple(msgspec.structs.replace(finding, fix=fixes.get((finding.span, finding.code))) for finding in findings)
+    """The findings, each with its fix where there is one; a finding that came with one keeps it."""
+    return tuple(
+        finding if finding.fix else msgspec.structs.replace(finding, fix=fixes.get((finding.span, finding.code)))
+        for finding in findings
+    )
+
+
+def without_comments(text: str, findings: Sequence[Finding]) -> str:
+    """The text without the comments, or codes in them, that the findings offer to take out."""
+    return apply_edits(text, merge([finding.fix for finding in findings if finding.fix]).edits)
+
+
+def made(path: str, finding: Finding) -> Fixed:
+    """The record of a fix that was made just as the finding offers it."""
+    title = finding.fix.title if finding.fix else ""
+    return Fixed(path, finding.code, title, Applicability.SAFE)

@@ -49,6 +49,14 @@ class Report(Struct, frozen=True):
     """Why a finding has no fix, where fixes were looked for."""
     changes: Mapping[str, tuple[str, str]] = {}
     """The old and the new text of every file that was fixed, by path."""
+    accepted: int = 0
+    """Known findings, which are not among them: a baseline's, or those that rest on no changed line."""
+    gone: int = 0
+    """Findings of the baseline that are no more."""
+    seen: frozenset[str] = frozenset()
+    """The absolute paths of the files that were looked for something to check."""
+    dependents: int = 0
+    """Files that were analysed because their facts came from the given ones."""
     left_alone: Mapping[str, str] = {}
     """Files that could not be written, with the reason; their findings are those of the file as it is."""
 

@@ -13,6 +13,7 @@ from h2dlint.source import Problem
 if TYPE_CHECKING:
     from concurrent.futures import Future, ProcessPoolExecutor
 
+    from h2dlint.facts.options import FactOptions
     from h2dlint.facts.project import Project
 
 WORTH_A_POOL = 8
@@ -57,23 +58,23 @@ def _run_here(jobs: Sequence[Job], done: Done) -> Iterator[Outcome]:
             gc.enable()
 
 
-@lru_cache(maxsize=1)
-def _project() -> Project:
+@lru_cache(maxsize=8)
+def _project(options: FactOptions) -> Project:
     from h2dlint.facts.project import Project
 
-    return Project()
+    return Project(options)
 
 
 def work(job: Job) -> Outcome:
-    """Does one job with this process's project, which remembers the modules that earlier jobs led to."""
-    return look_at(_project(), job)
+    """Does one job with this process's project for its settings, which remembers the modules of earlier jobs."""
+    return look_at(_project(job.facts), job)
 
 
 # --- several processes --------------------------------------------------------------------------------------------
 
 
 def _run_apart(jobs: Sequence[Job], processes: int, done: Done) -> list[Outcome]:
-    _project()  # loaded once, for every process forked from this one
+    _project(jobs[0].facts)  # loaded once, for every process forked from this one
     outcomes: dict[int, Outcome] = {}
     waiting = list(range(len(jobs)))
     while waiting:

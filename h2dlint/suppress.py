@@ -31,6 +31,14 @@ class Suppression(Struct, frozen=True):
     """The lines that it speaks for, both included."""
     own: bool
     """Written for h2dlint alone; a noqa comment may serve other linters."""
+    column: int = 1
+    """Where the comment starts on its line: characters, from 1."""
+    comment: str = ""
+    """The whole comment, of which this may be a part."""
+    clause: tuple[int, int] = (0, 0)
+    """The characters of the comment that are this part, its reason included."""
+    listed: tuple[int, int] = (0, 0)
+    """The characters of the comment that list the codes."""
 
     def covers(self, finding: Finding) -> bool:
         """Whether this comment names the finding's code and speaks for a line of it."""
@@ -61,65 +69,90 @@ def sort_out(findings: Iterable[Finding], data: bytes, text: str) -> Sorted:
     return Sorted(tuple(kept), tuple(suppressed), tuple(used), suppressions)
 
 
+def may_hold_suppressions(data: bytes) -> bool:
+    """Whether the bytes of a file hint at a suppressing comment."""
+    return _MARK.search(data) is not None
+
+
 def suppressions_in(data: bytes, text: str) -> tuple[Suppression, ...]:
     """Every suppressing comment in a file, by line. Nothing is tokenized unless the bytes hint at one."""
-    if not _MARK.search(data):
+    if not may_hold_suppressions(data):
         return ()
-    found: list[Suppression] = []
-    for comment in _comments(text):
-        found += _read_comment(comment)
-    return tuple(found)
+    return tuple(
+        found
+        for logical in logical_lines(text)
+        for comment in logical.comments
+        for found in _read_comment(comment, logical)
+    )
 
 
-class _Comment(Struct, frozen=True):
+class Comment(Struct, frozen=True):
+    """One comment as the tokenizer sees it."""
+
     text: str
     line: int
+    column: int
+    """Characters, from 1."""
     alone: bool
     """Nothing but the comment on its line, outside any statement."""
+
+
+class LogicalLine(Struct, frozen=True):
+    """A simple statement or the header of a compound one, with the comments in and before it."""
+
     first: int
     last: int
-    """The statement it stands in, or, if alone, the next one."""
+    """Its lines, both included; 0 for what follows the last statement."""
+    comments: tuple[Comment, ...]
 
 
-def _comments(text: str) -> Iterator[_Comment]:
-    """The comments of `text`, each with its logical line: a simple statement, or the header of a compound one."""
+def logical_lines(text: str) -> Iterator[LogicalLine]:
+    """The logical lines of `text`, in order; the comments behind the last one come by themselves."""
     import io
     import tokenize
 
     layout = (tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
-    waiting: list[tuple[str, int, bool]] = []
+    waiting: list[Comment] = []
     first = 0  # 0 between two logical lines
     try:
         # Universal newlines, so that lines are counted as the parser counts them.
         for token in tokenize.generate_tokens(io.StringIO(text, newline=None).readline):
             if token.type == tokenize.COMMENT:
-                waiting.append((token.string, token.start[0], first == 0))
+                waiting.append(Comment(token.string, token.start[0], token.start[1] + 1, first == 0))
             elif token.type == tokenize.NEWLINE:
                 last = token.start[0]
-                yield from (_Comment(string, line, alone, first or last, last) for string, line, alone in waiting)
+                yield LogicalLine(first or last, last, tuple(waiting))
                 waiting, first = [], 0
             elif first == 0 and token.type not in layout:
                 first = token.start[0]
     except (tokenize.TokenError, SyntaxError):
         pass  # the parser has accepted the file: what is left holds no comment that could matter
-    yield from (_Comment(string, line, alone, line, line) for string, line, alone in waiting)
+    if waiting:
+        yield LogicalLine(0, 0, tuple(waiting))
 
 
-def _read_comment(comment: _Comment) -> Iterator[Suppression]:
+def _read_comment(comment: Comment, logical: LogicalLine) -> Iterator[Suppression]:
+    first, last = (logical.first, logical.last) if logical.last else (comment.line, comment.line)
     for match in _IGNORE.finditer(comment.text):
         whole_file = match["scope"] is not None
         yield Suppression(
             line=comment.line,
             codes=_codes(match["codes"]),
             reason=match["reason"].strip(),
-            first=1 if whole_file else comment.first,
-            last=_EVERY_LINE if whole_file else comment.last,
+            first=1 if whole_file else first,
+            last=_EVERY_LINE if whole_file else last,
             own=True,
+            column=comment.column,
+            comment=comment.text,
+            clause=match.span(),
+            listed=match.span("codes"),
         )
     if comment.alone:
         return
     for match in _NOQA.finditer(comment.text):
-        yield Suppression(comment.line, _codes(match["codes"]), "", comment.first, comment.last, own=False)
+        codes = _codes(match["codes"])
+        place = (comment.column, comment.text, match.span(), match.span("codes"))
+        yield Suppression(comment.line, codes, "", first, last, False, *place)
 
 
 _EVERY_LINE = 1 << 62

@@ -105,26 +105,34 @@ def test_an_unknown_rule_is_met_with_the_nearest(cli: Cli) -> None:
 # --- settings -----------------------------------------------------------------------------------------------------
 
 BAD_SETTINGS: dict[str, tuple[str, str, str]] = {
-    "an unknown key": ("h2dlint.toml", "selct = []", "h2dlint.toml: unknown key `selct`; did you mean `select`?"),
-    "a key nothing like any": ("h2dlint.toml", "zzz = 1", "h2dlint.toml: unknown key `zzz`; known are select, "),
+    "an unknown key": ("h2dlint.toml", "selct = []", "h2dlint.toml:1: unknown key `selct`; did you mean `select`?"),
+    "a key nothing like any": ("h2dlint.toml", "zzz = 1", "h2dlint.toml:1: unknown key `zzz`; known are select, "),
     "a key in the wrong style": (
         "pyproject.toml",
         "[tool.h2dlint]\nextend_select = []",
-        "pyproject.toml: unknown key `extend_select`; did you mean `extend-select`?",
+        "pyproject.toml:2: unknown key `extend_select`; did you mean `extend-select`?",
     ),
     "a value of the wrong kind": (
         "h2dlint.toml",
         "strict = 'yes'",
-        "h2dlint.toml: `strict`: expected `true` or `false`, got `str`",
+        "h2dlint.toml:1: `strict`: expected `true` or `false`, not `'yes'`",
     ),
     "a word for a list": (
         "h2dlint.toml",
         "select = 'HTD101'",
-        "h2dlint.toml: `select`: expected `list of strings",
+        "h2dlint.toml:1: `select`: expected a list of strings, not `'HTD101'`",
     ),
-    "an unknown format": ("h2dlint.toml", "output-format = 'xml'", "h2dlint.toml: `output-format`: invalid enum value"),
-    "an unknown rule": ("h2dlint.toml", "ignore = ['HTD555']", "h2dlint.toml: no rule begins with `HTD555`"),
-    "no TOML": ("h2dlint.toml", "select = [", "h2dlint.toml: "),
+    "an unknown format": (
+        "h2dlint.toml",
+        "output-format = 'xml'",
+        "h2dlint.toml:1: `output-format`: cannot be `'xml'`",
+    ),
+    "an unknown rule": (
+        "h2dlint.toml",
+        "ignore = ['HTD555']",
+        "h2dlint.toml:1: `ignore`: no rule begins with `HTD555`",
+    ),
+    "no TOML": ("h2dlint.toml", "select = [", "h2dlint.toml: not TOML: "),
 }
 
 

@@ -252,8 +252,8 @@ BAD_SETTINGS = {
     "a guard that is no expression": ("pin-guard = 'if x'", "`pin-guard`: not an expression"),
     "a guard over two lines": ('pin-guard = "f(\\n)"', "`pin-guard`: not an expression"),
     "a helper that is no dotted name": ("transfer-helper = 'send'", "`transfer-helper`: not a dotted name"),
-    "no rows": ("max-rows = 0", "`max-rows`: expected `int` >= 1"),
-    "less than nothing": ("max-pin-bytes = -1", "`max-pin-bytes`: expected `int` >= 0"),
+    "no rows": ("max-rows = 0", "`max-rows`: expected a whole number from 1 on"),
+    "less than nothing": ("max-pin-bytes = -1", "`max-pin-bytes`: expected a whole number from 0 on"),
 }
 
 

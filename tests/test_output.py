@@ -343,6 +343,8 @@ def test_the_json_contract_of_check() -> None:
                     "content_hash": "abc",
                 },
                 "no_fix": None,
+                "function": None,
+                "hot": False,
             }
         ],
         "fixed": [],
@@ -352,6 +354,7 @@ def test_the_json_contract_of_check() -> None:
             "notes": 0,
             "unproven": 1,
             "suppressed": 0,
+            "known": 0,
             "fixable": 1,
             "fixed": 0,
             "files_seen": 3,

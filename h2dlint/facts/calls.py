@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import TypeAlias
 
-from h2dlint.facts import builtin_calls, numpy_calls, torch_calls, transfers
+from h2dlint.facts import builtin_calls, numpy_calls, pinned, torch_calls, transfers
 from h2dlint.facts.attributes import attribute_of, instance_attribute
 from h2dlint.facts.domain import (
     NOTHING,
@@ -141,7 +141,8 @@ def _call_one(
     ):
         transfers.not_a_tensor(node, frame)
     if isinstance(callee, Function):
-        return frame.interpreter.call_function(callee, args, keywords, frame, node, key)
+        result = frame.interpreter.call_function(callee, args, keywords, frame, node, key)
+        return _as_the_settings_say(result, callee, node, frame)
     if isinstance(callee, Class):
         return frame.interpreter.construct(callee.info, args, keywords, frame, node)
     if isinstance(callee, Named):
@@ -159,6 +160,13 @@ def _call_one(
     if isinstance(callee, Unknown) and is_availability_name(callee.key):
         return Available()
     return _call_unknown(args, keywords, node, frame)
+
+
+def _as_the_settings_say(result: Value, callee: Function, node: ast.Call, frame: Frame) -> Value:
+    declared = frame.interpreter.options.pinned_factories
+    if declared and pinned.is_declared(name := pinned.name_of(callee), declared):
+        return pinned.as_declared(result, name, node, frame)
+    return result
 
 
 def _call_unknown(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame) -> Value:
@@ -185,6 +193,8 @@ def _call_instance(
 def call_named(name: str, args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame) -> Value:
     """A call of something outside the project."""
     root = name.partition(".")[0]
+    if name in frame.interpreter.options.pinned_factories:
+        return pinned.as_declared(NOTHING, name, node, frame)
     if root == "torch":
         return torch_calls.call_torch(name, args, keywords, node, frame)
     if root == "numpy":

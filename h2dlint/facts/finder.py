@@ -32,7 +32,9 @@ _FOREIGN = frozenset(
 class Finder:
     """Files of modules by name, with what was found before."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: str = "") -> None:
+        """`root`: the one folder in which modules are looked for; empty: found from the asking file."""
+        self._root = os.path.abspath(root) if root else ""
         self._roots: dict[str, tuple[str, ...]] = {}
         self._texts: dict[str, str] = {}
         self._worth: dict[tuple[str, str], bool] = {}
@@ -50,6 +52,8 @@ class Finder:
 
     def roots_of(self, file: str) -> tuple[str, ...]:
         """The folders in which the modules that a file imports are looked for."""
+        if self._root:
+            return (self._root,)
         folder = os.path.dirname(file)
         found = self._roots.get(folder)
         if found is None:

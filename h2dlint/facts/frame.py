@@ -20,6 +20,7 @@ from h2dlint.facts.domain import (
     mapped,
 )
 from h2dlint.facts.modules import ClassInfo, ModuleInfo
+from h2dlint.facts.options import FactOptions
 from h2dlint.facts.outcomes import Outcome
 
 Environment: TypeAlias = dict[str, Value]
@@ -28,6 +29,9 @@ Environment: TypeAlias = dict[str, Value]
 
 class Interpreter(Protocol):
     """What expression and statement rules ask of the whole."""
+
+    options: FactOptions
+    """What the settings say about values."""
 
     def call_function(
         self, function: Function, args: list[Value], keywords: dict[str, Value], frame: Frame, node: ast.AST, key: str

@@ -85,6 +85,8 @@ class Names(Running):
         """A name that `from other import *` may have brought."""
         for other in module.star_imports:
             file = self._finder.file_of(other, module.file)
+            if file is not None:
+                self.note_use(module.file, file)
             info = self.load(file) if file is not None else None
             if info is not None and info.defines(name):
                 return self.resolve(info, name)
@@ -101,6 +103,7 @@ class Names(Running):
         file = self._finder.file_of(name, module.file)
         if file is None or file == module.file:
             return Named(dotted)
+        self.note_use(module.file, file)
         holder = ModuleValue(name, file)
         return holder if attribute is None else self.member(holder, attribute)
 
@@ -116,6 +119,8 @@ class Names(Running):
                 return self.resolve(info, name)
             dotted = f"{module.name}.{name}"
             below = self._finder.file_of(dotted, module.file)
+            if below is not None:
+                self.note_use(module.file, below)
             return ModuleValue(dotted, below) if below is not None else Named(dotted)
         finally:
             self._asked_members.discard(key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Callable, Collection
 from typing import cast
 
@@ -19,6 +20,7 @@ from h2dlint.facts.finder import Finder
 from h2dlint.facts.flow import run_body
 from h2dlint.facts.frame import BudgetExceededError, Environment, Frame, Interpreter, Steps
 from h2dlint.facts.modules import ClassInfo, ModuleInfo, Unit
+from h2dlint.facts.options import FactOptions
 from h2dlint.facts.outcomes import Outcome
 from h2dlint.facts.parameters import bind_parameters
 
@@ -32,6 +34,7 @@ MAX_SIDE_STEPS = 4_000
 """The same for functions that are only looked at for what they store or pass on."""
 MAX_CALLERS = 4
 """Functions of the module that are looked at because they call another."""
+_DEFAULTS = FactOptions()
 _HARMLESS = (Verdict.ASYNC, Verdict.NO_TRANSFER, Verdict.BLOCKING)
 """Verdicts of which a fuller look would not make a finding."""
 
@@ -39,10 +42,13 @@ _HARMLESS = (Verdict.ASYNC, Verdict.NO_TRANSFER, Verdict.BLOCKING)
 class Running:
     """The part of a project that runs modules and functions, each once, within a budget."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: FactOptions = _DEFAULTS) -> None:
+        self.options = options
         self.outcomes: dict[str, list[Outcome]] = {}
         """What was seen of copies, by the file that they stand in."""
-        self._finder = Finder()
+        self._finder = Finder(options.root)
+        self._uses: dict[str, set[str]] = {}
+        """File -> the files that it was asked what they define for."""
         self.sought: set[ast.AST] = set()
         """Functions that hold a copy which is asked for."""
         self._modules: dict[str, ModuleInfo | None] = {}
@@ -70,6 +76,21 @@ class Running:
         self._asked_globals: set[tuple[int, str]] = set()
         self._asked_members: set[tuple[str, str]] = set()
         """Names of modules that are being looked up: a circle of re-exports ends there."""
+
+    def note_use(self, file: str, other: str) -> None:
+        """Remember that what `file` shows depends on what `other` says."""
+        self._uses.setdefault(file, set()).add(other)
+
+    def files_used_by(self, file: str) -> frozenset[str]:
+        """The other files that the facts of a file came from, directly or through others, by absolute path."""
+        start = os.path.abspath(file)
+        found: set[str] = set()
+        waiting = [start]
+        while waiting:
+            new = self._uses.get(waiting.pop(), set()) - found
+            found |= new
+            waiting += new
+        return frozenset(found - {start})
 
     def _frame(self, module: ModuleInfo, function: ast.AST | None, qualname: str) -> Frame:
         return Frame(cast(Interpreter, self), module, function, qualname)

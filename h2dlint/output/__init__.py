@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from h2dlint.report import Report
     from h2dlint.rules import Rule
 
-FORMATS = ("full", "concise", "json")
+FORMATS = ("full", "concise", "json", "sarif", "github", "gitlab", "junit", "markdown")
+COPY_FORMATS = ("full", "concise", "json")
 RULE_FORMATS = ("text", "json")
 
 
@@ -30,13 +31,21 @@ def write_findings(report: Report, format: str, stream: TextIO, color: bool, sho
         from h2dlint.output import concise
 
         text = concise.render(report, show_unproven, color)
-    elif format == "json":
-        from h2dlint.output import json
+    elif format in FORMATS:
+        from importlib import import_module
 
-        text = json.render(report, show_unproven)
+        text = import_module(f"h2dlint.output.{format}").render(report, show_unproven)
     else:
         raise _unknown_format(format, FORMATS)
     emit(stream, text)
+
+
+def write_statistics(report: Report, format: str, stream: TextIO, show_unproven: bool) -> None:
+    """Writes how many findings each rule has: as JSON for `json`, else as text."""
+    from h2dlint.output import statistics
+    from h2dlint.output.terminal import emit
+
+    emit(stream, statistics.render(report, show_unproven, format == "json"))
 
 
 def write_diff(changes: Mapping[str, tuple[str, str]], stream: TextIO, color: bool) -> None:
@@ -48,7 +57,7 @@ def write_diff(changes: Mapping[str, tuple[str, str]], stream: TextIO, color: bo
 
 
 def write_copies(copies: Sequence[Copy], format: str, stream: TextIO, color: bool) -> None:
-    """Writes an inventory to `stream` in one of FORMATS. Raises ValueError for another format."""
+    """Writes an inventory to `stream` in one of COPY_FORMATS. Raises ValueError for another format."""
     from h2dlint.output.terminal import emit, width_of
 
     if format == "full":
@@ -64,7 +73,7 @@ def write_copies(copies: Sequence[Copy], format: str, stream: TextIO, color: boo
 
         text = json.render_copies(copies)
     else:
-        raise _unknown_format(format, FORMATS)
+        raise _unknown_format(format, COPY_FORMATS)
     emit(stream, text)
 
 

@@ -23,6 +23,7 @@ def render(report: Report, show_unproven: bool) -> str:
         **{f"{severity.value}s": number for severity, number in counts(findings).items()},
         "unproven": len(report.unproven),
         "suppressed": report.suppressed,
+        "known": report.accepted,
         "fixable": sum(finding.fix is not None for finding in findings),
         "fixed": len(report.fixed),
         "files_seen": report.files_seen,
@@ -78,6 +79,8 @@ def _finding(finding: Finding, refusal: str) -> dict[str, Any]:
         "trace": list(map(_place, finding.trace)),
         "fix": _fix(finding.fix) if finding.fix else None,
         "no_fix": refusal or None,
+        "function": finding.function or None,
+        "hot": finding.hot,
     }
 
 

@@ -18,11 +18,17 @@ def counts(findings: Sequence[Finding]) -> dict[Severity, int]:
 def closing_line(report: Report, findings: Sequence[Finding], show_unproven: bool) -> str:
     """What was found in how many files, and what was left out of the list."""
     found = [plural(number, severity.value) for severity, number in counts(findings).items() if number]
-    files = f"{plural(report.files_seen, 'file')} ({report.files_checked:,} analysed)"
+    others = f", {report.dependents:,} of them for depending on these" if report.dependents else ""
+    files = f"{plural(report.files_seen, 'file')} ({report.files_checked:,} analysed{others})"
     parts = [f"Found {', '.join(found)} in {files}" if found else f"All clear: nothing to report in {files}"]
     if report.fixed:
         parts.insert(0, fixed_part(report, "Fixed"))
     parts += _fixable_parts(findings)
+    hot = sum(finding.hot for finding in findings)
+    if hot:
+        parts.append(f"{hot:,} in hot functions")
+    if report.accepted:
+        parts.append(f"{report.accepted:,} known")
     if report.suppressed:
         parts.append(f"{report.suppressed:,} suppressed")
     if report.unproven and not show_unproven:
