@@ -12,6 +12,7 @@ import os
 import re
 import tokenize
 import warnings
+from collections.abc import Collection, Iterable
 
 MAX_BYTES = 1_500_000
 """Larger files are generated ones: not read for what they define."""
@@ -32,9 +33,12 @@ _FOREIGN = frozenset(
 class Finder:
     """Files of modules by name, with what was found before."""
 
-    def __init__(self, root: str = "") -> None:
-        """`root`: the one folder in which modules are looked for; empty: found from the asking file."""
+    def __init__(self, root: str = "", declared: Iterable[str] = ()) -> None:
+        """`root`: the one folder in which modules are looked for; empty: found from the asking file. `declared`: dotted
+        names of functions of which the settings say something.
+        """
         self._root = os.path.abspath(root) if root else ""
+        self.declared = frozenset(part for name in declared for part in name.split("."))
         self._roots: dict[str, tuple[str, ...]] = {}
         self._texts: dict[str, str] = {}
         self._worth: dict[tuple[str, str], bool] = {}
@@ -71,13 +75,13 @@ class Finder:
         key = (file, name)
         found = self._worth.get(key)
         if found is None:
-            found = self._worth[key] = _may_be_about_tensors(self.text_of(file), name)
+            found = self._worth[key] = name in self.declared or _may_be_about_tensors(self.text_of(file), name)
         return found
 
 
-def without_the_rest(text: str) -> str:
-    """The text with the definitions that say nothing about tensors left blank: they are never followed, and need not
-    be parsed. Lines keep their numbers.
+def without_the_rest(text: str, declared: Collection[str] = ()) -> str:
+    """The text with the definitions that say nothing about tensors, and are not `declared`, left blank: they are never
+    followed, and need not be parsed. Lines keep their numbers.
     """
     lines = text.split("\n")
     starts = [number for number, line in enumerate(lines) if line.startswith(("def ", "class ", "async def "))]
@@ -85,13 +89,18 @@ def without_the_rest(text: str) -> str:
         end = start + 1
         while end < len(lines) and (not lines[end] or lines[end][0] in " \t#)]}"):
             end += 1
-        if _ABOUT_TENSORS.search("\n".join(lines[start:end])):
+        if _ABOUT_TENSORS.search("\n".join(lines[start:end])) or (declared and _named(lines[start]) in declared):
             continue
         while start and lines[start - 1].startswith("@"):
             start -= 1
         if not lines[start - 1].startswith((")", "]")):  # a decorator of several lines stays with its function
             lines[start:end] = [""] * (end - start)
     return "\n".join(lines)
+
+
+def _named(line: str) -> str:
+    found = re.match(r"(?:async\s+)?(?:def|class)\s+(\w+)", line)
+    return found[1] if found else ""
 
 
 def _may_be_about_tensors(text: str, name: str) -> bool:

@@ -46,7 +46,7 @@ class Names(Running):
     def load(self, file: str) -> ModuleInfo | None:
         """The module in a file of the project, read when it is first asked for."""
         if file not in self._modules:
-            text = without_the_rest(self._finder.text_of(file))
+            text = without_the_rest(self._finder.text_of(file), self._finder.declared)
             tree = parse_module(text)
             shown = os.path.relpath(file).replace(os.sep, "/")
             self._modules[file] = None if tree is None else ModuleInfo(shown, text, tree, _module_name(file), file)

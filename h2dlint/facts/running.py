@@ -46,7 +46,7 @@ class Running:
         self.options = options
         self.outcomes: dict[str, list[Outcome]] = {}
         """What was seen of copies, by the file that they stand in."""
-        self._finder = Finder(options.root)
+        self._finder = Finder(options.root, options.pinned_factories)
         self._uses: dict[str, set[str]] = {}
         """File -> the files that it was asked what they define for."""
         self.sought: set[ast.AST] = set()
