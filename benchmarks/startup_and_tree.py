@@ -22,6 +22,14 @@ from resource import RUSAGE_CHILDREN, getrusage
 from statistics import median
 
 STARTS = 40
+SETTINGS = """[project]
+name = "configured"
+
+[tool.h2dlint]
+ignore = ["HTD106"]
+extend-exclude = ["third_party"]
+pin-guard = "configured.platform.PIN_MEMORY"
+"""
 TREE_RUNS = 5
 NEEDLES = (b"non_blocking", b"pin_memory")
 H2DLINT = str(Path(sys.executable).with_name("h2dlint"))
@@ -38,17 +46,23 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def print_startup() -> None:
-    """The cost of a run with nothing to do, in milliseconds."""
-    with tempfile.TemporaryDirectory() as empty:
-        commands = {"python": [sys.executable, "-I", "-c", "pass"], "h2dlint": [H2DLINT, "check", empty]}
+    """The cost of a run with nothing to do, without and with settings, in milliseconds."""
+    with tempfile.TemporaryDirectory() as empty, tempfile.TemporaryDirectory() as configured:
+        Path(configured, "pyproject.toml").write_text(SETTINGS)
+        commands = {
+            "python": [sys.executable, "-I", "-c", "pass"],
+            "check EMPTY": [H2DLINT, "check", empty],
+            "check CONFIGURED": [H2DLINT, "check", configured],
+        }
         times: dict[str, list[float]] = {name: [] for name in commands}
         for _ in range(STARTS):
             for name, command in commands.items():
                 times[name].append(wall_milliseconds(command))
-    over_median = median(times["h2dlint"]) - median(times["python"])
-    over_best = min(times["h2dlint"]) - min(times["python"])
-    print(f"start-up: python {median(times['python']):.1f} ms, h2dlint check EMPTY {median(times['h2dlint']):.1f} ms")
-    print(f"start-up over python: median {over_median:.1f} ms, best {over_best:.1f} ms ({STARTS} alternating runs)")
+    python = times.pop("python")
+    for name, taken in times.items():
+        over_median, over_best = median(taken) - median(python), min(taken) - min(python)
+        print(f"start-up: python {median(python):.1f} ms, h2dlint {name} {median(taken):.1f} ms")
+        print(f"start-up over python: median {over_median:.1f} ms, best {over_best:.1f} ms ({STARTS} alternating runs)")
 
 
 def wall_milliseconds(command: Sequence[str]) -> float:

@@ -69,6 +69,16 @@ def _codes(context: click.Context, option: click.Parameter, values: tuple[str, .
     return codes
 
 
+_JOBS = click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=lambda: os.cpu_count() or 1,
+    metavar="N",
+    help="Processes to use.  [default: one a core]",
+)
+
+
 def _common(command: _Command) -> _Command:
     """The options that `check` and `copies` share."""
     for decorate in reversed(
@@ -83,14 +93,7 @@ def _common(command: _Command) -> _Command:
             click.option("--exclude", multiple=True, metavar="GLOB", help="Leave these out too; may be repeated."),
             click.option("--config", metavar="FILE", help="Use the settings in this file for all files."),
             click.option("--isolated", is_flag=True, help="Read no settings file."),
-            click.option(
-                "-j",
-                "--jobs",
-                type=click.IntRange(min=1),
-                default=lambda: os.cpu_count() or 1,
-                metavar="N",
-                help="Processes to use.  [default: one a core]",
-            ),
+            _JOBS,
             click.option(
                 "--color",
                 type=click.Choice(("auto", "always", "never")),
@@ -340,6 +343,27 @@ def rule(code: str | None, every: bool, output_format: str) -> int:
         click.echo("[" + ",\n".join(pages) + "]")
     else:
         click.echo("\n\n".join(pages))
+    return 0
+
+
+@group.command()
+@click.argument("folder", default=os.curdir, type=click.Path(exists=True, file_okay=False))
+@_JOBS
+def init(folder: str, jobs: int) -> int:
+    """Write a first configuration for the project in FOLDER.
+
+    It looks for the project's pin flag and transfer helper and for functions that run at every step, writes what it
+    finds today into a baseline, and adds a commit hook.
+    """
+    from h2dlint.adopt import adopt
+
+    with progress("looking", enabled=True) as done:
+        adopted = adopt(folder, jobs, done)
+    for line in adopted.done:
+        click.echo(line)
+    click.echo("\nNext:")
+    for command in adopted.next:
+        click.echo(f"  {command}")
     return 0
 
 

@@ -134,7 +134,8 @@ def look_at(project: Project, job: Job) -> Outcome:
     except Exception as error:
         if job.verbose:
             _print_traceback()
-        message = f"h2dlint itself failed on it, please report this: {type(error).__name__}: {error}"
+        more = "" if job.verbose else ", with what `-v` prints"
+        message = f"h2dlint itself failed on it, please report this{more}: {type(error).__name__}: {error}"
         return not_analysed(job, Problem(1, message), source.text)
 
 

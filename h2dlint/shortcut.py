@@ -8,7 +8,15 @@ from __future__ import annotations
 import os
 import sys
 
-from h2dlint.discovery import NEEDLES, Missing, has_needle, python_files, read_bytes
+from h2dlint.discovery import (
+    DEFAULT_EXCLUDES,
+    NEEDLES,
+    Missing,
+    Patterns,
+    has_needle,
+    python_files,
+    read_bytes,
+)
 from h2dlint.settings_files import settings_files
 
 MOST_FILES = 500
@@ -19,6 +27,9 @@ WITHOUT_EFFECT = (
     *("--fix", "--unsafe-fixes", "--exit-non-zero-on-fix"),
 )
 """Options that change nothing where there is nothing to look at."""
+
+WITH_EFFECT = ("select", "extend-select", "strict-paths", "baseline", "output-format")
+"""Settings that change what is looked for in a file, or what is said about nothing."""
 
 
 class _NotSimple(Exception):
@@ -31,7 +42,7 @@ def try_shortcut(arguments: list[str]) -> int | None:
     if arguments[:1] != ["check"] or any(path.startswith("-") for path in paths) or sys.stdout.isatty():
         return None
     try:
-        files = _count_files(paths or [os.curdir])
+        files = _count_files(paths or [os.curdir], _Settings(isolated="--isolated" in arguments))
     except (_NotSimple, Missing, OSError):
         return None
     sys.stdout.write(all_clear(files) + "\n")
@@ -43,25 +54,55 @@ def all_clear(files: int) -> str:
     return f"All clear: nothing to report in {files:,} file{'' if files == 1 else 's'} (0 analysed)"
 
 
-def _count_files(paths: list[str]) -> int:
+def _count_files(paths: list[str], settings: _Settings) -> int:
     """How many files there are, if none needs a closer look."""
-    plain: set[str] = set()
+    settings.excludes(os.curdir)  # the output is as the settings of the working directory want it
     for path in paths:
-        _refuse_settings(path, plain)
+        settings.excludes(path if os.path.isdir(path) else os.path.dirname(path) or os.curdir)
     count = 0
-    for file in python_files(paths):
+    for file in python_files(paths, settings.excluded):
         count += 1
-        _refuse_settings(os.path.dirname(file) or os.curdir, plain)
+        settings.excludes(os.path.dirname(file) or os.curdir)
         if count > MOST_FILES or has_needle(read_bytes(file), NEEDLES):
             raise _NotSimple
     return count
 
 
-def _refuse_settings(path: str, plain: set[str]) -> None:
-    """Raises if settings may hold for `path`. `plain` collects the folders known to have none, in or above them."""
-    folder = os.path.abspath(path)
-    while folder not in plain:
+class _Settings:
+    """What the settings leave out, folder by folder. Raises _NotSimple where they say more that matters here."""
+
+    def __init__(self, isolated: bool) -> None:
+        self._isolated = isolated
+        self._known: dict[str, Patterns] = {}
+        self._default = Patterns(DEFAULT_EXCLUDES, os.getcwd())
+
+    def excluded(self, folder: str, name: str) -> bool:
+        """Whether an entry of a folder is to be left out."""
+        return self.excludes(folder).match(folder, name)
+
+    def excludes(self, folder: str) -> Patterns:
+        """What is left out in a folder: by its own settings, or by those of the nearest folder above that has some."""
+        if self._isolated:
+            return self._default
+        folder = os.path.abspath(folder)
+        found = self._known.get(folder)
+        if found is None:
+            parent = os.path.dirname(folder)
+            above = self._default if parent == folder else self.excludes(parent)
+            found = self._known[folder] = self._own(folder) or above
+        return found
+
+    def _own(self, folder: str) -> Patterns | None:
         for _ in settings_files(folder):
-            raise _NotSimple
-        plain.add(folder)
-        folder = os.path.dirname(folder)
+            from h2dlint.settings import ConfigError, settings_in
+
+            try:
+                for _, table in settings_in(folder):
+                    if any(key in table for key in WITH_EFFECT):
+                        raise _NotSimple
+                    globs = (*table.get("exclude", DEFAULT_EXCLUDES), *table.get("extend-exclude", ()))
+                    return Patterns(globs, folder)
+            except ConfigError:
+                raise _NotSimple from None  # the command line has the words for it
+            break
+        return None

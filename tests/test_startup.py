@@ -51,6 +51,38 @@ def test_nothing_to_do_loads_nothing(write: WriteFiles, files: dict[str, str]) -
     assert sorted(loaded & NOT_FOR_NOTHING) == []
 
 
+SETTINGS: dict[str, dict[str, str]] = {
+    "in a file of their own": {"h2dlint.toml": "extend-exclude = ['gen']\nignore = ['HTD106']\nmax-rows = 4\n"},
+    "in pyproject.toml": {"pyproject.toml": "[tool.h2dlint]\nhot-functions = ['a.step']\nbackend = 'rocm'\n"},
+    "for one folder": {"p/h2dlint.toml": "strict = true\n"},
+}
+
+
+@pytest.mark.parametrize("files", SETTINGS.values(), ids=SETTINGS.keys())
+def test_settings_and_nothing_to_do_load_little(write: WriteFiles, files: dict[str, str]) -> None:
+    left_out = "non_blocking = 1\n" if "gen" in str(files) else ""
+    loaded = modules_after(write({"a.py": "", "p/b.py": "", "gen/c.py": left_out, **files}), "check")
+    assert sorted(loaded & NOT_FOR_NOTHING - {"typing", "tomllib", "inspect", "dataclasses"}) == []
+    assert "h2dlint.commands" not in loaded
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "strict = 3",
+        "nonsense = 1",
+        "ignore = ['HTD555']",
+        "output-format = 'json'",
+        "exclude = []",
+        "baseline = 'known.json'",
+    ],
+)
+def test_settings_that_matter_are_left_to_the_command_line(write: WriteFiles, settings: str) -> None:
+    folder = write({"a.py": "", "build/b.py": "non_blocking = 1\n", "h2dlint.toml": f"{settings}\n"})
+    command = [sys.executable, "-X", "importtime", "-m", "h2dlint", "check"]
+    assert "h2dlint.commands" in subprocess.run(command, cwd=folder, capture_output=True, text=True).stderr
+
+
 def test_pathspec_is_loaded_for_a_gitignore_alone(write: WriteFiles) -> None:
     assert "pathspec" in modules_after(write({".gitignore": "x\n"}), "check")
 
@@ -96,3 +128,7 @@ def test_both_ways_to_say_that_all_is_clear_say_the_same(write: WriteFiles) -> N
         == said("--output-format", "concise", "a.py")
         == "All clear: nothing to report in 1 file (0 analysed)\n"
     )
+    write({"h2dlint.toml": "extend-exclude = ['b.*']\n", "p/c.py": "", "p/h2dlint.toml": "exclude = ['*.py']\n"})
+    assert said() == said("--output-format", "concise") == "All clear: nothing to report in 1 file (0 analysed)\n"
+    everything = "All clear: nothing to report in 3 files (0 analysed)\n"
+    assert said("--isolated") == said("--isolated", "--output-format", "concise") == everything

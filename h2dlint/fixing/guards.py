@@ -420,3 +420,18 @@ def _definition(text: str, name: str) -> ast.FunctionDef | None:
     except (SyntaxError, ValueError, RecursionError):
         return None
     return next((node for node in parsed.body if isinstance(node, ast.FunctionDef)), None)
+
+
+# --- for a project's first settings -------------------------------------------------------------------------------
+
+
+def project_guard(root: str) -> str | None:
+    """The availability flag that most of the modules below `root` use, as `pin-guard` takes it."""
+    found = next(iter(_flags_of(root)), None)
+    return None if found is None else f"{found.module}.{found.name}{'()' if found.called else ''}"
+
+
+def project_helper(root: str) -> str | None:
+    """The function that pins and sends which most of the modules below `root` use, as `transfer-helper` takes it."""
+    found = next(iter(_helpers_of(root)), None)
+    return None if found is None else f"{found.module}.{found.name}"
