@@ -120,6 +120,7 @@ def _common(command: _Command) -> _Command:
 @click.option("--no-cache", is_flag=True, help="Use no stored results.")
 @click.option("--exit-zero", is_flag=True, help="End with status 0 even if something is found.")
 @click.option("--baseline", metavar="FILE", help="Do not report the findings in this file.")
+@click.option("--no-baseline", is_flag=True, help="Report known findings too, whatever the settings say.")
 @click.option("--write-baseline", metavar="FILE", help="Write what is found to FILE, to be known from now on.")
 @click.option("--since", metavar="REV", help="Report only what rests on a line that changed since this git revision.")
 @click.option("--affected", is_flag=True, help="Check the files too whose verdicts depend on the given ones.")
@@ -151,6 +152,7 @@ def check(
     no_cache: bool,
     exit_zero: bool,
     baseline: str | None,
+    no_baseline: bool,
     write_baseline: str | None,
     since: str | None,
     affected: bool,
@@ -175,6 +177,8 @@ def check(
         raise click.UsageError("`--add-ignore` silences what `--fix` would repair: run them one after the other")
     if write_baseline is not None and (make or since is not None or baseline is not None):
         raise click.UsageError("`--write-baseline` writes down everything that is found: it goes with no other filter")
+    if no_baseline and baseline is not None:
+        raise click.UsageError("`--baseline` and `--no-baseline` contradict each other: give one of them")
     if show_settings:
         return _show_settings(configs, paths)
     if show_files:
@@ -190,7 +194,7 @@ def check(
         # The short format shows no fixes: looking for them would only take time.
         fixes=Fixes(make, unsafe_fixes, write=make and not diff) if make or format not in _WITHOUT_FIXES else None,
         baseline=baseline,
-        all_known=write_baseline is not None,
+        all_known=no_baseline or write_baseline is not None,
         since=since,
         affected=affected,
     )

@@ -63,6 +63,13 @@ def test_known_findings_are_not_reported_and_new_ones_are(write: WriteFiles, cli
     ]
 
 
+def test_known_findings_can_be_asked_for(write: WriteFiles, cli: Cli) -> None:
+    write({"a.py": module("f"), "h2dlint.toml": f"baseline = '{BASELINE}'"})
+    cli("check", "--write-baseline", BASELINE)
+    assert (cli("check").status, cli("check", "--no-baseline").status) == (0, 1)
+    assert cli("check", "--no-baseline", "--baseline", BASELINE).status == 2
+
+
 def test_a_second_copy_like_a_known_one_is_new(write: WriteFiles, cli: Cli) -> None:
     write({"a.py": f"import torch\n\nx = {COPY}\ny = {COPY}\n"})
     cli("check", "--write-baseline", BASELINE)

@@ -44,6 +44,17 @@ def test_every_key_is_a_field_and_every_format_can_be_written() -> None:
     assert settings.FORMATS == FORMATS
 
 
+def test_the_guide_explains_every_key_and_shows_it(tmp_path: Path) -> None:
+    guide = (Path(__file__).parent.parent / "docs" / "configuration.md").read_text("utf-8")
+    example = guide.split("```toml\n", 1)[1].split("```", 1)[0]
+    shown = settings.read_settings("pyproject.toml", example.encode())
+    assert shown is not None
+    assert set(shown) == set(settings.KEYS)
+    explained = re.findall(r"^\| `([a-z-]+)` \| ", guide, re.MULTILINE)
+    assert set(settings.KEYS) <= set(explained)
+    assert set(FORMATS) <= set(explained)
+
+
 ALL_KEYS = """\
 select = ["HTD1"]
 extend-select = ["HTD201"]
