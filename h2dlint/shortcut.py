@@ -28,7 +28,7 @@ WITHOUT_EFFECT = (
 )
 """Options that change nothing where there is nothing to look at."""
 
-WITH_EFFECT = ("select", "extend-select", "strict-paths", "baseline", "output-format")
+WITH_EFFECT = ("select", "extend-select", "strict-paths", "output-format")
 """Settings that change what is looked for in a file, or what is said about nothing."""
 
 
@@ -59,13 +59,31 @@ def _count_files(paths: list[str], settings: _Settings) -> int:
     settings.excludes(os.curdir)  # the output is as the settings of the working directory want it
     for path in paths:
         settings.excludes(path if os.path.isdir(path) else os.path.dirname(path) or os.curdir)
-    count = 0
+    seen: set[str] = set()
     for file in python_files(paths, settings.excluded):
-        count += 1
+        seen.add(os.path.abspath(file))
         settings.excludes(os.path.dirname(file) or os.curdir)
-        if count > MOST_FILES or has_needle(read_bytes(file), NEEDLES):
+        if len(seen) > MOST_FILES or has_needle(read_bytes(file), NEEDLES):
             raise _NotSimple
-    return count
+    for baseline in settings.baselines:
+        _refuse_what_is_gone(baseline, seen)
+    return len(seen)
+
+
+def _refuse_what_is_gone(baseline: str, seen: set[str]) -> None:
+    """Raises where the baseline knows findings of files that hold nothing any more: somebody must be told."""
+    import json
+
+    try:
+        with open(baseline, encoding="utf-8") as stream:
+            data = json.load(stream)
+        paths = {entry["path"] for entry in data["findings"]} if data["version"] == 1 else {""}
+    except (ValueError, KeyError, TypeError):
+        raise _NotSimple from None
+    for path in paths:
+        file = os.path.normpath(os.path.join(os.path.dirname(baseline), path))
+        if file in seen or not os.path.exists(file):
+            raise _NotSimple
 
 
 class _Settings:
@@ -75,6 +93,7 @@ class _Settings:
         self._isolated = isolated
         self._known: dict[str, Patterns] = {}
         self._default = Patterns(DEFAULT_EXCLUDES, os.getcwd())
+        self.baselines: set[str] = set()
 
     def excluded(self, folder: str, name: str) -> bool:
         """Whether an entry of a folder is to be left out."""
@@ -100,6 +119,8 @@ class _Settings:
                 for _, table in settings_in(folder):
                     if any(key in table for key in WITH_EFFECT):
                         raise _NotSimple
+                    if "baseline" in table:
+                        self.baselines.add(os.path.join(folder, table["baseline"]))
                     globs = (*table.get("exclude", DEFAULT_EXCLUDES), *table.get("extend-exclude", ()))
                     return Patterns(globs, folder)
             except ConfigError:

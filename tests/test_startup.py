@@ -55,6 +55,11 @@ SETTINGS: dict[str, dict[str, str]] = {
     "in a file of their own": {"h2dlint.toml": "extend-exclude = ['gen']\nignore = ['HTD106']\nmax-rows = 4\n"},
     "in pyproject.toml": {"pyproject.toml": "[tool.h2dlint]\nhot-functions = ['a.step']\nbackend = 'rocm'\n"},
     "for one folder": {"p/h2dlint.toml": "strict = true\n"},
+    "with a baseline of other files": {
+        "h2dlint.toml": "baseline = 'known.json'\nexclude = ['old.py']\n",
+        "known.json": '{"version": 1, "findings": [{"path": "old.py"}]}',
+        "old.py": "",
+    },
 }
 
 
@@ -62,7 +67,7 @@ SETTINGS: dict[str, dict[str, str]] = {
 def test_settings_and_nothing_to_do_load_little(write: WriteFiles, files: dict[str, str]) -> None:
     left_out = "non_blocking = 1\n" if "gen" in str(files) else ""
     loaded = modules_after(write({"a.py": "", "p/b.py": "", "gen/c.py": left_out, **files}), "check")
-    assert sorted(loaded & NOT_FOR_NOTHING - {"typing", "tomllib", "inspect", "dataclasses"}) == []
+    assert sorted(loaded & NOT_FOR_NOTHING - {"typing", "tomllib", "inspect", "dataclasses", "json"}) == []
     assert "h2dlint.commands" not in loaded
 
 
@@ -74,11 +79,15 @@ def test_settings_and_nothing_to_do_load_little(write: WriteFiles, files: dict[s
         "ignore = ['HTD555']",
         "output-format = 'json'",
         "exclude = []",
+        "baseline = 'nowhere.json'",
+        "baseline = 'broken.json'",
         "baseline = 'known.json'",
     ],
 )
 def test_settings_that_matter_are_left_to_the_command_line(write: WriteFiles, settings: str) -> None:
     folder = write({"a.py": "", "build/b.py": "non_blocking = 1\n", "h2dlint.toml": f"{settings}\n"})
+    entry = '{"path": "a.py", "code": "HTD101", "function": "f", "text": "x"}'
+    write({"broken.json": "{", "known.json": f'{{"version": 1, "findings": [{entry}]}}'})
     command = [sys.executable, "-X", "importtime", "-m", "h2dlint", "check"]
     assert "h2dlint.commands" in subprocess.run(command, cwd=folder, capture_output=True, text=True).stderr
 
