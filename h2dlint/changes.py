@@ -42,6 +42,10 @@ class Changes(Struct, frozen=True):
 
     files: Mapping[str, FileChanges]
 
+    def touch(self, path: str) -> bool:
+        """Whether anything changed in a file."""
+        return os.path.abspath(path) in self.files
+
     def concern(self, finding: Finding, tree: ast.Module) -> bool:
         """Whether a line of the finding's copy or of its chain changed, or lines above it in its function went."""
         places = [(finding.path, finding.span), *((place.path, place.span) for place in finding.trace)]
@@ -98,7 +102,9 @@ def _git(*arguments: str, folder: str | None = None, name: str = "") -> bytes:
     if ran.returncode == 0:
         return ran.stdout
     if name:
-        raise ConfigError(f"git knows no revision `{name}`; `git log` lists those there are")
+        raise ConfigError(
+            f"git knows no revision `{name}`; fetch it (a shallow clone lacks it), or see `git branch -a`"
+        )
     said = ran.stderr.decode("utf-8", "replace").strip().removeprefix("fatal: ").splitlines()
     raise ConfigError(f"`--since` asks git, which says: {said[0] if said else 'nothing'}")
 

@@ -150,15 +150,28 @@ def shown(config: Config) -> str:
     """The settings as TOML, the defaults as comments, under a line that says where they come from."""
     import json
 
+    from h2dlint.discovery import DEFAULT_EXCLUDES
+
+    fixes, facts = Config().fix_options(), Config().fact_options()
+    defaults: dict[str, Any] = {
+        "exclude": DEFAULT_EXCLUDES,
+        "strict": False,
+        "backend": facts.backend,
+        "max-rows": fixes.max_rows,
+        "max-pin-bytes": fixes.max_pin_bytes,
+    }
     lines = [f"# {display_path(config.file)}" if config.file else "# no settings file: the defaults hold"]
     default = Table()
     for key, name in zip(KEYS, Table.__struct_fields__, strict=True):
         value = getattr(config, name)
+        if value == getattr(default, name):
+            lines.append(f"# {key} = {json.dumps(defaults[key])}" if key in defaults else f"# {key} is not set")
+            continue
         if isinstance(value, dict):
             text = "{ " + ", ".join(f"{json.dumps(glob)} = {json.dumps(codes)}" for glob, codes in value.items()) + " }"
         else:
             text = json.dumps(value)
-        lines.append(f"# {key} is not set" if value == getattr(default, name) else f"{key} = {text}")
+        lines.append(f"{key} = {text}")
     return "\n".join(lines)
 
 

@@ -331,4 +331,7 @@ def not_analysed(job: Job, problem: Problem, text: str = "") -> Outcome:
         help="mend the file, or leave it out with `exclude`",
         verdict=None,
     )
-    return Outcome(job.path, findings=(finding,), text=text)
+    if job.changes is not None and not job.changes.touch(job.path):
+        return Outcome(job.path)
+    sifted = sift([finding], job.accepted, text)
+    return Outcome(job.path, findings=sifted.kept, accepted=sifted.taken, text=text)

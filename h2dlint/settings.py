@@ -156,6 +156,10 @@ def rule_codes() -> tuple[str, ...]:
             if name.endswith(".py") and not name.startswith("_"):
                 with open(os.path.join(folder, name), "rb") as file:
                     found.update(code.decode() for code in _CODE.findall(file.read()))
+    if not found:  # installed in a way that has no files
+        from h2dlint.rules import all_rules
+
+        found = {rule.meta.code for rule in all_rules()}
     return tuple(sorted(found))
 
 

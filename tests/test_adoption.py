@@ -117,6 +117,16 @@ def test_known_findings_are_not_fixed(write: WriteFiles, cli: Cli) -> None:
     assert (folder / "a.py").read_text() == fixed
 
 
+def test_a_file_that_cannot_be_read_can_be_known_too(write: WriteFiles, cli: Cli) -> None:
+    folder = write({"a.py": "non_blocking = (\n", "b.py": module("f")})
+    commit(folder)
+    cli("check", "--write-baseline", BASELINE)
+    assert (cli("check", "--baseline", BASELINE).status, cli("check", "--since", "HEAD").status) == (0, 0)
+    write({"c.py": "non_blocking = (\n"})
+    for option in (("--baseline", BASELINE), ("--since", "HEAD")):
+        assert found(cli("check", *option, "--output-format", "json").out) == [("c.py", 1)]
+
+
 BAD_BASELINES = {
     "no such file": (None, "no such baseline; write it with `h2dlint check --write-baseline"),
     "no JSON": ("[", "not a baseline ("),

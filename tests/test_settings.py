@@ -172,7 +172,10 @@ def test_settings_are_shown_with_where_they_come_from(write: WriteFiles, cli: Cl
     first = Configs(file=str(write({}) / "p" / "h2dlint.toml")).for_folder(".")
     assert msgspec.structs.replace(again, file="", folder="") == msgspec.structs.replace(first, file="", folder="")
     assert again != default
-    assert cli("check", "--show-settings").out.startswith("# no settings file")
+    nothing = cli("check", "--show-settings").out
+    assert nothing.startswith("# no settings file")
+    assert "# max-rows = 8\n" in nothing
+    assert "# pin-guard is not set\n" in nothing
 
 
 def test_the_files_are_shown(write: WriteFiles, cli: Cli) -> None:

@@ -11,7 +11,7 @@ from h2dlint.output.summary import closing_line, plural
 from h2dlint.output.terminal import harmless
 from h2dlint.report import Report
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~@&-])")
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|~@&#])")
 
 
 def render(report: Report, show_unproven: bool) -> str:
