@@ -95,7 +95,8 @@ def _hot(folder: str, processes: int, told: list[str]) -> Iterator[str]:
     names = Counter(_dotted(copy, folder) for copy in copies if _runs_each_step(copy))
     likely = sorted(name for name, _ in names.most_common(MOST_HOT))
     if likely:
-        told.append(f"found {len(likely)} functions that seem to run at every step; correct `hot-functions` if not")
+        what = "1 function that seems" if len(likely) == 1 else f"{len(likely)} functions that seem"
+        told.append(f"found {what} to run at every step; correct `hot-functions` if not")
         yield "hot-functions = [" + "".join(f"\n    {json.dumps(name)}," for name in likely) + "\n]"
 
 

@@ -124,7 +124,7 @@ def _common(command: _Command) -> _Command:
 @click.option("--write-baseline", metavar="FILE", help="Write what is found to FILE, to be known from now on.")
 @click.option("--since", metavar="REV", help="Report only what rests on a line that changed since this git revision.")
 @click.option("--affected", is_flag=True, help="Check the files too whose verdicts depend on the given ones.")
-@click.option("--add-ignore", metavar="[REASON]", help="Write a suppressing comment for each error and warning.")
+@click.option("--add-ignore", metavar="[=REASON]", help="Write a suppressing comment for each error and warning.")
 @click.option("--statistics", is_flag=True, help="Print how many findings each rule has, not the findings.")
 @click.option("--show-settings", is_flag=True, help="Print the settings that hold for the first path, and end.")
 @click.option("--show-files", is_flag=True, help="Print the files that would be looked at, and end.")

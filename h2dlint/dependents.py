@@ -17,8 +17,8 @@ MOST_FILES = 20_000
 """A larger project is scanned up to here."""
 
 _IMPORT = re.compile(
-    r"^[ \t]*(?:from[ \t]+(?P<base>\.*[\w.]*)[ \t]+import[ \t]*(?P<names>\([^)]*\)|(?:[^\n\\]|\\\n)*)"
-    r"|import[ \t]+(?P<plain>(?:[^\n\\]|\\\n)+))",
+    rb"^[ \t]*(?:from[ \t]+(?P<base>\.*[\w.]*)[ \t]+import[ \t]*(?P<names>\([^)]*\)|(?:[^\n\\]|\\\n)*)"
+    rb"|import[ \t]+(?P<plain>(?:[^\n\\]|\\\n)+))",
     re.MULTILINE,
 )
 _COMMENT = re.compile(r"#[^\n]*")
@@ -26,28 +26,30 @@ _COMMENT = re.compile(r"#[^\n]*")
 
 def dependents_of(
     given: Collection[str], excluded: Callable[[str, str], bool], root_of: Callable[[str], str]
-) -> Iterator[str]:
+) -> list[str]:
     """The other files of the projects of the `given` ones that import one of them, directly or through others.
 
     All paths are absolute. `root_of` is the configured root of a file's project, empty where none is.
     """
-    seen = set(given)
-    frontier = list(given)
+    files = list(_projects(given, excluded, root_of))
+    known = {*files, *given}
+    importers: dict[str, list[str]] = {}
     finders: dict[str, Finder] = {}
-    texts = {file: text for file in _projects(given, excluded, root_of) if (text := _text(file))}
-    while frontier:
-        # Whoever imports a file writes the last part of its name, or takes it from its package.
-        words = re.compile(rb"\b(?:" + b"|".join({re.escape(_word(file)) for file in frontier}) + rb")\b")
-        goal = set(frontier)
-        frontier = []
-        for file, text in texts.items():
-            if file in seen or not words.search(text):
-                continue
-            finder = finders.setdefault(root_of(file), Finder(root_of(file)))
-            if any(found in goal for found in _imported(file, text.decode("utf-8", "replace"), finder)):
-                seen.add(file)
-                frontier.append(file)
-                yield file
+    for file in files:
+        root = root_of(file)
+        finder = finders.get(root)
+        if finder is None:
+            finder = finders[root] = Finder(root)
+        for imported in _imported(file, finder.roots_of(file), known):
+            importers.setdefault(imported, []).append(file)
+    found: dict[str, None] = {}
+    waiting = list(given)
+    while waiting:
+        for file in importers.get(waiting.pop(), ()):
+            if file not in found and file not in given:
+                found[file] = None
+                waiting.append(file)
+    return list(found)
 
 
 def _projects(
@@ -66,30 +68,33 @@ def _projects(
         yield os.path.abspath(file)
 
 
-def _word(file: str) -> bytes:
-    folder, name = os.path.split(file)
-    return os.fsencode(os.path.basename(folder) if name == "__init__.py" else name.removesuffix(".py"))
+def _imported(file: str, roots: Collection[str], known: Collection[str]) -> set[str]:
+    """The known files that the import statements of a file name, at whatever depth they stand."""
+    names: set[str] = set()
+    module = ""
+    for match in _IMPORT.finditer(_bytes(file)):
+        if match["plain"] is not None:
+            names.update(part.split(" as ")[0].strip() for part in _listed(match["plain"]))
+            continue
+        base = match["base"].decode("ascii", "replace")
+        if base.startswith("."):
+            module = module or module_name(file)
+            base = absolute(base, module, os.path.basename(file) == "__init__.py")
+        names.add(base)
+        names.update(f"{base}.{part.split(' as ')[0].strip()}".strip(".") for part in _listed(match["names"]))
+    inner = [name.replace(".", os.sep) for name in names if name]
+    places = (os.path.join(root, path) for path in inner for root in roots)
+    return {file for place in places for file in (f"{place}.py", f"{place}{os.sep}__init__.py") if file in known}
 
 
-def _text(file: str) -> bytes:
+def _listed(names: bytes) -> list[str]:
+    """The names between the commas of an import statement."""
+    return _COMMENT.sub("", names.decode("utf-8", "replace")).strip("() \t\n\\").split(",")
+
+
+def _bytes(file: str) -> bytes:
     try:
         with open(file, "rb") as stream:
             return stream.read()
     except OSError:
         return b""
-
-
-def _imported(file: str, text: str, finder: Finder) -> Iterator[str]:
-    """The project's files that the import statements of a file name, at whatever depth they stand."""
-    module, is_package = module_name(file), os.path.basename(file) == "__init__.py"
-    for match in _IMPORT.finditer(text):
-        if match["plain"] is not None:
-            dotted = [part.split(" as ")[0].strip() for part in _COMMENT.sub("", match["plain"]).split(",")]
-        else:
-            base = absolute(match["base"], module, is_package)
-            names = _COMMENT.sub("", match["names"]).strip("() \t\n\\").split(",")
-            dotted = [base, *(f"{base}.{name.split(' as ')[0].strip()}".strip(".") for name in names)]
-        for name in dotted:
-            found = finder.file_of(name, file) if name else None
-            if found is not None:
-                yield os.path.abspath(found)

@@ -121,7 +121,7 @@ def test_an_error_of_h2dlint_itself_costs_only_the_file(tmp_path: Path, monkeypa
 
     monkeypatch.setattr("h2dlint.engine._copies", fail)
     (job,) = jobs_in(tmp_path, ["a.py"])
-    (finding,) = look_at(running._project(), job).findings
+    (finding,) = look_at(running._project(job.facts), job).findings
     assert finding.code == "HTD902"
     assert "KeyError: 'oops'" in finding.message
 

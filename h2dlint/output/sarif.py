@@ -76,7 +76,7 @@ def _result(finding: Finding, rule: int, fingerprint: str, text: str | None) -> 
         "locations": [_location(finding.path, finding.span)],
         "partialFingerprints": {FINGERPRINT: fingerprint},
     }
-    if finding.function:
+    if finding.function and finding.function != "<module>":
         result["locations"][0]["logicalLocations"] = [{"fullyQualifiedName": finding.function, "kind": "function"}]
     if finding.trace:
         related = [_location(place.path, place.span, place.message) for place in finding.trace]
