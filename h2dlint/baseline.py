@@ -96,7 +96,7 @@ def write(
         with open(file, "w", encoding="utf-8") as stream:
             stream.write(text)
     except OSError as error:
-        raise ConfigError(f"{display_path(file)}: {error.strerror}") from error
+        raise ConfigError(f"{display_path(file)}: cannot be written: {error.strerror}") from error
     return sum(one.count for accepted in entries.values() for one in accepted)
 
 

@@ -38,27 +38,27 @@ EVERYTHING = FileChanges(((1, 1 << 62),))
 
 
 class Changes(Struct, frozen=True):
-    """What changed, by absolute path."""
+    """What changed, by real path: git knows no symbolic links on the way to its files."""
 
     files: Mapping[str, FileChanges]
 
     def touch(self, path: str) -> bool:
         """Whether anything changed in a file."""
-        return os.path.abspath(path) in self.files
+        return os.path.realpath(path) in self.files
 
     def concern(self, finding: Finding, tree: ast.Module) -> bool:
         """Whether a line of the finding's copy or of its chain changed, or lines above it in its function went."""
         places = [(finding.path, finding.span), *((place.path, place.span) for place in finding.trace)]
         if any(self._touch(path, span) for path, span in places):
             return True
-        changes = self.files.get(os.path.abspath(finding.path))
+        changes = self.files.get(os.path.realpath(finding.path))
         if changes is None or not changes.removed:
             return False
         start = _start_of_function(tree, finding.span.line)
         return any(start <= line < finding.span.line for line in changes.removed)
 
     def _touch(self, path: str, span: Span) -> bool:
-        changes = self.files.get(os.path.abspath(path))
+        changes = self.files.get(os.path.realpath(path))
         return changes is not None and changes.touch(span.line, span.end_line)
 
 
@@ -85,10 +85,10 @@ def changes_since(revision: str) -> Changes:
         *("--src-prefix=a/", "--dst-prefix=b/", commit.decode().strip(), "--"),
         folder=top,
     )
-    files = {os.path.join(top, path): changes for path, changes in _parsed(difference).items()}
+    files = {os.path.realpath(os.path.join(top, path)): changes for path, changes in _parsed(difference).items()}
     for path in _git("ls-files", "--others", "--exclude-standard", "-z", folder=top).split(b"\0"):
         if path:
-            files[os.path.join(top, os.fsdecode(path))] = EVERYTHING
+            files[os.path.realpath(os.path.join(top, os.fsdecode(path)))] = EVERYTHING
     return Changes(files)
 
 
@@ -106,7 +106,7 @@ def _git(*arguments: str, folder: str | None = None, name: str = "") -> bytes:
             f"git knows no revision `{name}`; fetch it (a shallow clone lacks it), or see `git branch -a`"
         )
     said = ran.stderr.decode("utf-8", "replace").strip().removeprefix("fatal: ").splitlines()
-    raise ConfigError(f"`--since` asks git, which says: {said[0] if said else 'nothing'}")
+    raise ConfigError(f"`--since` asks git, which says: {said[0] if said else 'nothing'}; `--baseline` needs no git")
 
 
 def _parsed(difference: bytes) -> dict[str, FileChanges]:

@@ -135,7 +135,7 @@ def _config_at(path: str) -> Config:
         with open(path, "rb") as file:
             table = read_settings(path, file.read())
     except OSError as error:
-        raise ConfigError(f"{display_path(path)}: {error.strerror}") from error
+        raise ConfigError(f"{display_path(path)}: cannot be read: {error.strerror}") from error
     if table is None:
         raise ConfigError(f"{display_path(path)}: has no [tool.h2dlint] table; add one, or name an h2dlint.toml")
     return _config_of(table, path)

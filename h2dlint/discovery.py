@@ -205,7 +205,9 @@ def python_files(paths: Sequence[str], excluded: Callable[[str, str], bool] | No
     excluded = excluded or _excluded_by_default
     for path in paths:
         if not os.path.exists(path):
-            raise Missing(f"{display_path(path)}: no such file or folder")
+            raise Missing(
+                f"{display_path(path)}: no such file or folder; `h2dlint check --show-files` lists what there is"
+            )
     seen: set[str] = set()
     for path in paths:
         for file in _walk(path, excluded) if os.path.isdir(path) else (path,):

@@ -197,7 +197,8 @@ def settings_in(folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield path, table
                 return
     except OSError as error:
-        raise ConfigError(f"{display_path(error.filename)}: {error.strerror}") from error
+        shown = display_path(error.filename)
+        raise ConfigError(f"{shown}: cannot be read: {error.strerror}; `--isolated` goes without it") from error
 
 
 def read_settings(path: str, data: bytes) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -206,6 +207,23 @@ def test_a_chain_through_another_file_counts(write: WriteFiles, cli: Cli) -> Non
         ("new.py", 5),
         ("sub dir/größe.py", 5),
     ]
+
+
+def test_a_repository_behind_a_link_is_the_same(write: WriteFiles, cli: Cli, tmp_path: Path) -> None:
+    write({"real/a.py": module("f")})
+    commit(tmp_path / "real")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    write({"real/a.py": module("f", "g"), "outside.py": ""})
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", "outside.py")
+    git(tmp_path, "commit", "-q", "-m", "around it")
+    ran = subprocess.run(
+        [sys.executable, "-m", "h2dlint", "check", str(tmp_path / "link" / "a.py"), "--since", "HEAD"],
+        cwd=tmp_path / "link",
+        capture_output=True,
+        text=True,
+    )
+    assert (ran.returncode, ran.stdout.count("HTD101")) == (1, 1), ran.stdout + ran.stderr
 
 
 def test_fixes_since_a_revision_leave_old_code_alone(write: WriteFiles, cli: Cli) -> None:

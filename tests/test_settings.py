@@ -155,7 +155,7 @@ def test_a_named_settings_file_holds_everywhere(write: WriteFiles, cli: Cli) -> 
     write({"p/a.py": FAKE, "p/h2dlint.toml": "ignore = ['HTD101']", "ci.toml": "ignore = ['HTD2']"})
     assert cli("check").status == 0
     assert cli("check", "--config", "ci.toml").status == 1
-    assert "nowhere.toml: No such file" in cli("check", "--config", "nowhere.toml").err
+    assert "nowhere.toml: cannot be read: No such file" in cli("check", "--config", "nowhere.toml").err
     write({"pyproject.toml": "[project]\nname = 'x'\n"})
     assert "has no [tool.h2dlint] table" in cli("check", "--config", "pyproject.toml").err
     assert cli("check", "--config", "ci.toml", "--isolated").status == 2
