@@ -26,6 +26,7 @@ SETTINGS = """[project]
 name = "configured"
 
 [tool.h2dlint]
+select = ["HTD1", "HTD2"]
 ignore = ["HTD106"]
 extend-exclude = ["third_party"]
 pin-guard = "configured.platform.PIN_MEMORY"

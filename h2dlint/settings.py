@@ -143,24 +143,41 @@ KEYS: dict[str, Kind] = {
 # --- codes --------------------------------------------------------------------------------------------------------
 
 _CODE = re.compile(rb"\bMeta\(\s*\"(HTD[0-9]+)\"")
+_NEEDLES = re.compile(rb"\bneedles\s*=\s*(\((?:\s*b\"[^\"\\]*\"\s*,?)*\s*\))?")
+_BYTES = re.compile(rb"b\"([^\"]*)\"")
 
 
 def rule_codes() -> tuple[str, ...]:
     """The codes of all rules, read off the text of their files: importing them takes far longer."""
-    import h2dlint
-
-    found: set[str] = set()
-    for home in h2dlint.__path__:
-        folder = os.path.join(home, "rules")
-        for name in os.listdir(folder) if os.path.isdir(folder) else ():
-            if name.endswith(".py") and not name.startswith("_"):
-                with open(os.path.join(folder, name), "rb") as file:
-                    found.update(code.decode() for code in _CODE.findall(file.read()))
+    found = {code.decode() for text in _rule_texts() for code in _CODE.findall(text)}
     if not found:  # installed in a way that has no files
         from h2dlint.rules import all_rules
 
         found = {rule.meta.code for rule in all_rules()}
     return tuple(sorted(found))
+
+
+def rule_needles() -> tuple[bytes, ...] | None:
+    """What all rules together look for in a file, opt-in ones too, read off their text; None if that cannot be seen."""
+    found: set[bytes] = set()
+    texts = list(_rule_texts())
+    for text in texts:
+        for needles in _NEEDLES.finditer(text):
+            if needles[1] is None:
+                return None
+            found.update(_BYTES.findall(needles[1]))
+    return tuple(sorted(found)) if texts else None
+
+
+def _rule_texts() -> Iterator[bytes]:
+    import h2dlint
+
+    for home in h2dlint.__path__:
+        folder = os.path.join(home, "rules")
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            if name.endswith(".py") and not name.startswith("_"):
+                with open(os.path.join(folder, name), "rb") as file:
+                    yield file.read()
 
 
 def wrong_code(selector: str) -> Complaint:

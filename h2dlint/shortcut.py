@@ -28,8 +28,8 @@ WITHOUT_EFFECT = (
 )
 """Options that change nothing where there is nothing to look at."""
 
-WITH_EFFECT = ("select", "extend-select", "strict-paths", "output-format")
-"""Settings that change what is looked for in a file, or what is said about nothing."""
+LOOK_FOR_MORE = ("select", "extend-select", "strict-paths")
+"""Settings that may have rules run which look for something else in a file."""
 
 
 class _NotSimple(Exception):
@@ -63,7 +63,7 @@ def _count_files(paths: list[str], settings: _Settings) -> int:
     for file in python_files(paths, settings.excluded):
         seen.add(os.path.abspath(file))
         settings.excludes(os.path.dirname(file) or os.curdir)
-        if len(seen) > MOST_FILES or has_needle(read_bytes(file), NEEDLES):
+        if len(seen) > MOST_FILES or has_needle(read_bytes(file), settings.needles):
             raise _NotSimple
     for baseline in settings.baselines:
         _refuse_what_is_gone(baseline, seen)
@@ -94,6 +94,8 @@ class _Settings:
         self._known: dict[str, Patterns] = {}
         self._default = Patterns(DEFAULT_EXCLUDES, os.getcwd())
         self.baselines: set[str] = set()
+        self.needles: tuple[bytes, ...] = NEEDLES
+        """What a file of any folder seen so far may be looked at for."""
 
     def excluded(self, folder: str, name: str) -> bool:
         """Whether an entry of a folder is to be left out."""
@@ -113,12 +115,17 @@ class _Settings:
 
     def _own(self, folder: str) -> Patterns | None:
         for _ in settings_files(folder):
-            from h2dlint.settings import ConfigError, settings_in
+            from h2dlint.settings import ConfigError, rule_needles, settings_in
 
             try:
                 for _, table in settings_in(folder):
-                    if any(key in table for key in WITH_EFFECT):
+                    if table.get("output-format", "concise") != "concise":
                         raise _NotSimple
+                    if any(key in table for key in LOOK_FOR_MORE):
+                        needles = rule_needles()
+                        if needles is None:
+                            raise _NotSimple
+                        self.needles = (*NEEDLES, *needles)
                     if "baseline" in table:
                         self.baselines.add(os.path.join(folder, table["baseline"]))
                     globs = (*table.get("exclude", DEFAULT_EXCLUDES), *table.get("extend-exclude", ()))

@@ -16,7 +16,7 @@ from h2dlint.areas import Area, area_of
 from h2dlint.config import KEYS, Config, ConfigError, Configs, Selection
 from h2dlint.facts.options import FactOptions
 from h2dlint.output import FORMATS
-from h2dlint.settings import line_of, rule_codes
+from h2dlint.settings import line_of, rule_codes, rule_needles
 
 FAKE = "import torch\n\nx = torch.rand(99999).to('cuda', non_blocking=True)\n"
 UNKNOWN = """\
@@ -37,6 +37,10 @@ def found(out: str) -> list[tuple[str, str, str]]:
 
 def test_the_codes_read_off_the_rule_files_are_those_of_the_rules() -> None:
     assert list(rule_codes()) == [rule.meta.code for rule in all_rules()]
+
+
+def test_the_needles_read_off_the_rule_files_are_those_of_the_rules() -> None:
+    assert set(rule_needles() or ()) == {needle for rule in all_rules() for needle in rule.meta.needles}
 
 
 def test_every_key_is_a_field_and_every_format_can_be_written() -> None:

@@ -55,6 +55,7 @@ SETTINGS: dict[str, dict[str, str]] = {
     "in a file of their own": {"h2dlint.toml": "extend-exclude = ['gen']\nignore = ['HTD106']\nmax-rows = 4\n"},
     "in pyproject.toml": {"pyproject.toml": "[tool.h2dlint]\nhot-functions = ['a.step']\nbackend = 'rocm'\n"},
     "for one folder": {"p/h2dlint.toml": "strict = true\n"},
+    "for some rules": {"h2dlint.toml": "select = ['HTD1']\nstrict-paths = ['p/*']\noutput-format = 'concise'\n"},
     "with a baseline of other files": {
         "h2dlint.toml": "baseline = 'known.json'\nexclude = ['old.py']\n",
         "known.json": '{"version": 1, "findings": [{"path": "old.py"}]}',
