@@ -7,8 +7,10 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 
-from h2dlint.facts.copies import Copy, Verdict
-from h2dlint.facts.merge import innermost, merged
+import msgspec
+
+from h2dlint.facts.copies import Copy
+from h2dlint.facts.merge import deciding, innermost, merged
 from h2dlint.facts.modules import ModuleInfo, Unit, child_statements, holds
 from h2dlint.facts.outcomes import Outcome
 from h2dlint.facts.project import Project
@@ -118,16 +120,28 @@ def _may_name_flag(node: ast.Call) -> bool:
 
 
 def _seen_from_here(project: Project, module: ModuleInfo) -> list[Outcome]:
-    """What functions of this module led to: which other modules were looked at before must make no difference.
+    """What functions of this module led to, and those of others that were looked at because they call them: which
+    other modules were looked at before must make no difference.
 
     If one of them imports this one, it was read before, as another tree; the roots are those of this tree.
     """
     roots = {None, *(unit.node for unit in module.units)}
-    return [
-        outcome
-        for outcome in project.outcomes.get(module.file, ())
-        if outcome.root_file == module.file and outcome.root in roots
-    ]
+    asked = project.asked_roots.get(module.file, set())
+
+    def counts(file: str, root: ast.AST | None) -> bool:
+        return root in (roots if file == module.file else asked)
+
+    found = [outcome for outcome in project.outcomes.get(module.file, ()) if counts(outcome.root_file, outcome.root)]
+    for outcome in list(found):
+        if outcome.unsettled and outcome.root is not None:
+            found.extend(
+                msgspec.structs.replace(
+                    outcome, root=call.root, root_file=call.root_file, context=(*call.context, *outcome.context)
+                )
+                for call in project.uninformed.get(outcome.root, ())
+                if counts(call.root_file, call.root)
+            )
+    return found
 
 
 _Place = tuple[int, int, int, int]
@@ -138,19 +152,58 @@ def _place(node: ast.expr) -> _Place:
     return node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
 
 
+_CALLS_UP = 3
+"""How many calls up a value is followed: who calls, who calls that one, and so on."""
+
+
 def _ask_callers(project: Project, module: ModuleInfo, asked: dict[ast.Call, None]) -> None:
-    """Where a copy hangs on a parameter, look at the functions of this module that call its function."""
-    open_units: dict[Unit, None] = {}
-    settled: dict[_Place, bool] = {}
+    """Where a copy hangs on a parameter, look at the functions that call its function, in this module and in others."""
+    done: set[Unit] = set()
+    for _ in range(_CALLS_UP):
+        waiting = [unit for unit in _open_units(project, module, asked) if unit not in done]
+        if not waiting:
+            break
+        for unit in waiting:
+            project.run_callers(module, _called_as(unit), {unit.node})
+        still_open = set(_open_units(project, module, asked))
+        for unit in waiting:
+            if unit in still_open and _may_be_called_elsewhere(unit):
+                project.run_callers_elsewhere(module, unit, _called_as(unit))
+        done.update(waiting)
+
+
+def _open_units(project: Project, module: ModuleInfo, asked: dict[ast.Call, None]) -> list[Unit]:
+    """The functions of this module whose parameters leave a copy open."""
+    at: dict[_Place, list[Outcome]] = defaultdict(list)
     for outcome in _seen_from_here(project, module):
-        if not outcome.context:
-            place = _place(outcome.node)
-            settled[place] = settled.get(place, True) and outcome.verdict is not Verdict.UNPROVEN
+        at[_place(outcome.node)].append(outcome)
+    found: dict[Unit, None] = {}
     for node in asked:
-        if not settled.get(_place(node), False):
-            unit = innermost(module, node)
+        outcomes = deciding(at[_place(node)])
+        roots = [outcome.root for outcome in outcomes if outcome.unsettled]
+        own = innermost(module, node)
+        units = [module.unit_of_node.get(root) for root in roots if root is not None]
+        for unit in [own] if not outcomes else units:
             if unit is not None:
-                open_units[unit] = None
-    for unit in list(open_units):
-        name = unit.owner.name if unit.owner is not None and unit.node.name == "__init__" else unit.node.name
-        project.run_callers(module, name, {unit.node})
+                found[unit] = None
+    return list(found)
+
+
+def _called_as(unit: Unit) -> str:
+    return unit.owner.name if unit.owner is not None and unit.node.name == "__init__" else unit.node.name
+
+
+_CALLED_BY_TORCH = frozenset({"forward", "backward", "main", "setup"})
+"""Names that say nothing of who is called, or are called through something else."""
+
+
+def _may_be_called_elsewhere(unit: Unit) -> bool:
+    name = _called_as(unit)
+    arguments = unit.node.args
+    count = len(arguments.posonlyargs) + len(arguments.args) + len(arguments.kwonlyargs)
+    return (
+        unit.parent is None
+        and count > (unit.owner is not None)
+        and not name.startswith("__")
+        and name not in _CALLED_BY_TORCH
+    )

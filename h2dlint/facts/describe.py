@@ -72,36 +72,43 @@ def leading_size(array: Array | None) -> int | None:
     return sizes[0] if sizes and isinstance(sizes[0], int) else None
 
 
-def branch_text(tags: list[Tag], outcome: Outcome, lines: list[str]) -> tuple[str, Place | None]:
-    """How one way of a conditional copy comes about."""
+def branch_text(tags: list[Tag], outcome: Outcome, path: str, lines: list[str]) -> tuple[str, Place | None]:
+    """How one way of a conditional copy in the file `path` comes about."""
     parts: list[str] = []
     place: Place | None = None
     for tag in tags[-2:]:
-        text = _tag_text(tag)
+        text = _tag_text(tag, path)
         if text and text not in parts:
             parts.append(text)
-            place = Place(tag.path, span_of(tag.node, lines), tag.kind, text)
+            here = tag.path in ("", path)
+            place = Place(tag.path, span_of(tag.node, lines if here else []), tag.kind, text)
     if outcome.context and not any(tag.kind == "caller" for tag in tags):
         site = outcome.context[-1]
-        text = f"called from line {getattr(site, 'lineno', 0)}"
+        text = f"called from {_line(site.node, site.path, path)}"
         parts.append(text)
-        place = place or Place(outcome.module, span_of(site, lines), "caller", text)
+        place = place or Place(site.path, span_of(site.node, lines if site.path == path else []), "caller", text)
     if not parts:
         parts.append("otherwise" if outcome.verdict is not Verdict.FAKE_ASYNC else "here")
     return ", ".join(parts), place
 
 
-def _tag_text(tag: Tag) -> str:
-    line = getattr(tag.node, "lineno", 0)
+def _line(node: ast.AST, path: str, here: str) -> str:
+    """The line of a node, with its file where that is another one."""
+    line = getattr(node, "lineno", 0)
+    return f"line {line}" if path in ("", here) else f"{path}:{line}"
+
+
+def _tag_text(tag: Tag, path: str) -> str:
+    line = _line(tag.node, tag.path, path)
     if tag.kind == "path":
-        return f"when `{_short(tag.node)}` is {'true' if tag.holds else 'false'} (line {line})"
+        return f"when `{_short(tag.node)}` is {'true' if tag.holds else 'false'} ({line})"
     if tag.kind == "switch":
         state = "on" if tag.holds else "off"
-        return f"with the pin flag {state}{' (its default)' if tag.by_default else ''} (line {line})"
+        return f"with the pin flag {state}{' (its default)' if tag.by_default else ''} ({line})"
     if tag.kind == "caller":
-        return f"for the object made on line {line}"
+        return f"for the object made on {line}"
     if tag.kind == "store":
-        return f"after the assignment on line {line}"
+        return f"after the assignment on {line}"
     if tag.text:
         return f"when {tag.text}" if tag.text[:3] in ("the", "non") else tag.text
     return ""

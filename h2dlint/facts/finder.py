@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable
 MAX_BYTES = 1_500_000
 """Larger files are generated ones: not read for what they define."""
 
+_MOST_LEVELS = 12
 _MARKERS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
 _FOREIGN = frozenset(
     [
@@ -63,6 +64,19 @@ class Finder:
         if found is None:
             found = self._roots[folder] = _roots(folder)
         return found
+
+    def tree_of(self, file: str) -> str:
+        """The folder of all that belongs together with a file: its project, else its topmost package, else its own."""
+        folder = os.path.dirname(file)
+        top = _topmost_package(folder)
+        return _marked_folder(os.path.dirname(top) if top else folder) or top or folder
+
+    def module_name(self, file: str) -> str:
+        """The dotted name of a file, from the packages around it."""
+        folder, last = os.path.split(file)
+        package = _topmost_package(folder)
+        inner = os.path.relpath(folder, os.path.dirname(package)).split(os.sep) if package else []
+        return ".".join(inner if last == "__init__.py" else [*inner, last.removesuffix(".py")])
 
     def text_of(self, file: str) -> str:
         """The text of a file of the project, empty when it cannot be read or is too large to be worth it."""
@@ -142,20 +156,44 @@ def _read(file: str) -> str:
 
 
 def _roots(folder: str) -> tuple[str, ...]:
-    top = folder
-    while os.path.isfile(os.path.join(top, "__init__.py")):
-        top = os.path.dirname(top)
-    roots = [top]
-    above = top
-    for _ in range(12):
-        if any(os.path.exists(os.path.join(above, marker)) for marker in _MARKERS):
-            roots.extend([above, os.path.join(above, "src")])
-            break
-        parent = os.path.dirname(above)
-        if parent == above:
-            break
-        above = parent
+    package = _topmost_package(folder)
+    roots = [os.path.dirname(package) if package else folder]
+    marked = _marked_folder(roots[0])
+    if marked:
+        roots.extend([marked, os.path.join(marked, "src")])
     return tuple(dict.fromkeys(roots))
+
+
+def _topmost_package(folder: str) -> str:
+    """The outermost of the packages around a folder, itself included; empty when there is none.
+
+    A folder without `__init__.py` between two packages belongs to them, but not one above the project's own folder.
+    """
+    top = ""
+    for _ in range(_MOST_LEVELS):
+        if os.path.isfile(os.path.join(folder, "__init__.py")):
+            top = folder
+        parent = os.path.dirname(folder)
+        if parent == folder or _is_marked(folder):
+            break
+        folder = parent
+    return top
+
+
+def _marked_folder(folder: str) -> str:
+    """The nearest folder, this one or above, that is the root of a project by what lies in it; empty without one."""
+    for _ in range(_MOST_LEVELS):
+        if _is_marked(folder):
+            return folder
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            break
+        folder = parent
+    return ""
+
+
+def _is_marked(folder: str) -> bool:
+    return any(os.path.exists(os.path.join(folder, marker)) for marker in _MARKERS)
 
 
 def _locate(roots: tuple[str, ...], name: str) -> str | None:

@@ -21,7 +21,7 @@ from h2dlint.facts.domain import (
 )
 from h2dlint.facts.modules import ClassInfo, ModuleInfo
 from h2dlint.facts.options import FactOptions
-from h2dlint.facts.outcomes import Outcome
+from h2dlint.facts.outcomes import CallSite, Outcome
 
 Environment: TypeAlias = dict[str, Value]
 """Values by variable name, and by dotted name where an attribute was stored (`self.buf`)."""
@@ -136,7 +136,7 @@ class Frame:
         self.owner: ClassInfo | None = None
         self.self_name = ""
         self.default_device: Device | None = None
-        self.context: tuple[ast.AST, ...] = ()
+        self.context: tuple[CallSite, ...] = ()
         """The call sites through which this activation was reached; empty when the function is looked at on its own."""
         self.root_file = module.file
         self.root: ast.AST | None = function

@@ -27,7 +27,7 @@ def merged(node: ast.expr, outcomes: list[Outcome], module: ModuleInfo, lines: l
     """The record of a copy, given what it does on each way that was seen."""
     unit = innermost(module, node)
     function = unit.qualname if unit is not None else "<module>"
-    chosen = _deciding(outcomes)
+    chosen = deciding(outcomes)
     if not chosen:
         return _unreached(node, function, module, lines)
     verdict = _verdict(chosen)
@@ -46,7 +46,7 @@ def merged(node: ast.expr, outcomes: list[Outcome], module: ModuleInfo, lines: l
         causes=_causes(chosen, fakes, verdict),
         reveal=reveal(shown),
         trace=places(array.trail if array is not None else None, module.path, lines),
-        branches=_branches(chosen, lines) if verdict is Verdict.CONDITIONAL else (),
+        branches=_branches(chosen, module.path, lines) if verdict is Verdict.CONDITIONAL else (),
         from_numpy=array is not None and array.from_numpy,
         index_built=bool(fakes) and all(_is_index_built(outcome) for outcome in fakes),
         max_bytes=None if _seen_from_a_caller(shown) else max_bytes(array),
@@ -89,17 +89,15 @@ def _is_index_built(outcome: Outcome) -> bool:
     return array is not None and array.index_built and array.device.is_cpu
 
 
-def _deciding(outcomes: list[Outcome]) -> list[Outcome]:
-    """The function on its own where that proves something; else its callers, where they are seen."""
+def deciding(outcomes: list[Outcome]) -> list[Outcome]:
+    """The function on its own where that proves something; else its callers, where they are seen, and theirs."""
     outcomes = [outcome for outcome in outcomes if not _contradicts_itself(outcome)] or outcomes
     outcomes = [outcome for outcome in outcomes if not _says_nothing(outcome)] or outcomes
     own = [outcome for outcome in outcomes if not outcome.context]
-    called = [outcome for outcome in outcomes if outcome.context]
-    if own and not any(outcome.verdict is Verdict.UNPROVEN or outcome.open for outcome in own):
+    if own and not any(outcome.unsettled for outcome in own):
         return own
-    if called:
-        return [*called, *(one for one in own if one.verdict is not Verdict.UNPROVEN and not one.open)]
-    return own
+    called = {function for outcome in outcomes for function in outcome.entered()}
+    return [outcome for outcome in outcomes if not (outcome.unsettled and outcome.root in called)] or own
 
 
 def _says_nothing(outcome: Outcome) -> bool:
@@ -148,14 +146,14 @@ def _causes(outcomes: list[Outcome], fakes: list[Outcome], verdict: Verdict) -> 
     return tuple(sorted(found, key=list(Cause).index))
 
 
-def _branches(outcomes: list[Outcome], lines: list[str]) -> tuple[Branch, ...]:
+def _branches(outcomes: list[Outcome], path: str, lines: list[str]) -> tuple[Branch, ...]:
     """One entry per way that differs, fake ones first."""
     found: dict[tuple[bool | None, str], Branch] = {}
     common = set.intersection(*({_tag_key(tag) for tag in outcome.tags} for outcome in outcomes))
     for outcome in outcomes:
         fake = True if outcome.verdict is Verdict.FAKE_ASYNC else None if outcome.verdict is Verdict.UNPROVEN else False
         telling = [tag for tag in outcome.tags if _tag_key(tag) not in common]
-        text, place = branch_text(telling, outcome, lines)
+        text, place = branch_text(telling, outcome, path, lines)
         by_default = all(tag.by_default for tag in telling)
         real = place if any(tag.kind != "switch" for tag in telling) or outcome.context else None
         found.setdefault((fake, text), Branch(fake, text, by_default, real))

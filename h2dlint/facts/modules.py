@@ -260,6 +260,10 @@ class ModuleInfo:
                 insort(found.setdefault(name, []), self.line_at(match.start()))
         return found
 
+    def unit_at(self, qualname: str, line: int) -> Unit | None:
+        """The function of that dotted name on that line."""
+        return next((unit for unit in self.units if unit.node.lineno == line and unit.qualname == qualname), None)
+
     def units_naming(self, word: str) -> list[Unit]:
         """The outermost functions whose text names `word`."""
         lines = self._lines_of(word, called=True) or self._lines_of(word)

@@ -23,7 +23,7 @@ from h2dlint.facts.domain import (
 from h2dlint.facts.evaluate import evaluate
 from h2dlint.facts.finder import parse_module, without_the_rest
 from h2dlint.facts.flags import is_availability_name
-from h2dlint.facts.modules import ClassInfo, ModuleInfo
+from h2dlint.facts.modules import ClassInfo, ModuleInfo, Unit
 from h2dlint.facts.running import Running
 
 _BUILTINS = frozenset(dir(builtins))
@@ -38,9 +38,11 @@ class Names(Running):
         info = self._modules.get(key)
         if info is None or info.text != text:
             self.outcomes.pop(key, None)  # those of an earlier reading: another tree
-            info = self._modules[key] = ModuleInfo(path, text, tree, _module_name(key), key)
+            self.asked_roots.pop(key, None)
+            info = self._modules[key] = ModuleInfo(path, text, tree, self._finder.module_name(key), key)
         info.path = path
         info.checked = True
+        self._under_check = key
         return info
 
     def load(self, file: str) -> ModuleInfo | None:
@@ -49,8 +51,33 @@ class Names(Running):
             text = without_the_rest(self._finder.text_of(file), self._finder.declared)
             tree = parse_module(text)
             shown = os.path.relpath(file).replace(os.sep, "/")
-            self._modules[file] = None if tree is None else ModuleInfo(shown, text, tree, _module_name(file), file)
+            self._modules[file] = (
+                None if tree is None else ModuleInfo(shown, text, tree, self._finder.module_name(file), file)
+            )
         return self._modules[file]
+
+    def newest(self, function: Function) -> Function:
+        """The function as the last reading of its module has it: who imported the module before kept an earlier one."""
+        last = self._modules.get(function.module.file)
+        if last is None or last is function.module:
+            return function
+        unit = function.module.unit_of_node.get(function.node)
+        other = last.unit_at(unit.qualname, unit.node.lineno) if unit is not None else None
+        if other is None:
+            return function
+        return Function(other.node, last, other.owner, function.receiver, function.scope)
+
+    def callers_elsewhere(self, module: ModuleInfo, word: str) -> list[tuple[ModuleInfo, Unit]] | None:
+        """The outermost functions of other modules whose text calls `word`; None where they are too many."""
+        files = self._mentions.files_naming(word + "(", module.file)
+        if files is None or len(files) > self.limits.caller_files:
+            return None
+        found: list[tuple[ModuleInfo, Unit]] = []
+        for file in files:
+            info = self.load(file)
+            if info is not None:
+                found.extend((info, unit) for unit in info.units_naming(word))
+        return found if len(found) <= self.limits.caller_sites else None
 
     def resolve(self, module: ModuleInfo, name: str) -> Value:
         """A module-level name of `module`; a dotted name is a variable of a class body."""
@@ -58,7 +85,9 @@ class Names(Running):
         if found is None:
             partial_reads = self._partial_reads
             found = self._resolve(module, name)
-            if self._ready(module) and partial_reads == self._partial_reads:
+            # What is not followed now may be, when the module that it comes from is under check.
+            follows = not isinstance(found, Named) or name not in module.imports
+            if follows and self._ready(module) and partial_reads == self._partial_reads:
                 module.resolved[name] = found
         return found
 
@@ -114,7 +143,8 @@ class Names(Running):
             return NOTHING
         self._asked_members.add(key)
         try:
-            info = self.load(module.file) if self._finder.worth_following(module.file, name) else None
+            worth = module.file == self._under_check or self._finder.worth_following(module.file, name)
+            info = self.load(module.file) if worth else None
             if info is not None and (info.defines(name) or info.star_imports):
                 return self.resolve(info, name)
             dotted = f"{module.name}.{name}"
@@ -233,16 +263,6 @@ _MODULE_NAMES = (
     "Backbone",
 )
 """How classes of other modules that are nn.Modules are usually called."""
-
-
-def _module_name(path: str) -> str:
-    """The dotted name of a file, from the packages around it."""
-    folder, file = os.path.split(path)
-    parts = [] if file == "__init__.py" else [file.removesuffix(".py")]
-    while os.path.isfile(os.path.join(folder, "__init__.py")):
-        folder, package = os.path.split(folder)
-        parts.insert(0, package)
-    return ".".join(parts)
 
 
 def _declares_global(node: ast.AST, name: str) -> bool:

@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from msgspec import Struct
 
 from h2dlint.facts.copies import Cause, Direction, Verdict
 from h2dlint.facts.domain import Array, Tag
+
+
+class CallSite(Struct, frozen=True, eq=False):
+    """A call that led to where something was seen."""
+
+    path: str
+    node: ast.AST
+    function: ast.AST | None = None
+    """The function that the call stands in."""
+
+
+class Uninformed(Struct, frozen=True, eq=False):
+    """A call whose arguments tell no more than the called function assumes on its own."""
+
+    root: ast.AST | None
+    """The function that was looked at when it was seen."""
+    root_file: str
+    context: tuple[CallSite, ...]
+    """The calls that led there, with itself."""
 
 
 class Outcome(Struct, frozen=True, eq=False):
@@ -23,7 +43,8 @@ class Outcome(Struct, frozen=True, eq=False):
     """The host side whose memory and layout decide."""
     operand: ast.AST | None = None
     tags: tuple[Tag, ...] = ()
-    context: tuple[ast.AST, ...] = ()
+    context: tuple[CallSite, ...] = ()
+    """The calls that led here, outermost first; none where the function was looked at on its own."""
     module: str = ""
     why: str = ""
     open: bool = False
@@ -32,8 +53,21 @@ class Outcome(Struct, frozen=True, eq=False):
     """The function that was looked at when this was seen."""
     root_file: str = ""
     """The file of that function's module."""
+    function: ast.AST | None = None
+    """The function that the copy stands in."""
     to_accelerator: bool = False
     """The destination is shown to be an accelerator, not just assumed."""
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether a caller's arguments could still decide it."""
+        return self.open or self.verdict is Verdict.UNPROVEN
+
+    def entered(self) -> Iterator[ast.AST | None]:
+        """The functions that were called on this way, from the root on, which was not."""
+        if self.context:
+            yield from (site.function for site in self.context[1:])
+            yield self.function
 
     @property
     def line(self) -> int:

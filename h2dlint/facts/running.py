@@ -19,9 +19,11 @@ from h2dlint.facts.domain import (
 from h2dlint.facts.finder import Finder
 from h2dlint.facts.flow import run_body
 from h2dlint.facts.frame import BudgetExceededError, Environment, Frame, Interpreter, Steps
+from h2dlint.facts.limits import Limits
+from h2dlint.facts.mentions import Mentions
 from h2dlint.facts.modules import ClassInfo, ModuleInfo, Unit
 from h2dlint.facts.options import FactOptions
-from h2dlint.facts.outcomes import Outcome
+from h2dlint.facts.outcomes import Outcome, Uninformed
 from h2dlint.facts.parameters import bind_parameters
 
 MAX_DEPTH = 5
@@ -49,9 +51,17 @@ class Running:
         self._finder = Finder(options.root, options.pinned_factories)
         self._uses: dict[str, set[str]] = {}
         """File -> the files that it was asked what they define for."""
+        self.limits = Limits()
+        self.uninformed: dict[ast.AST, list[Uninformed]] = {}
+        """By function, the calls that tell it nothing: what it does on its own, it does there."""
+        self._mentions = Mentions(self._finder)
+        self.asked_roots: dict[str, set[ast.AST]] = {}
+        """Functions of other modules that were looked at for what they pass to functions of a file."""
         self.sought: set[ast.AST] = set()
         """Functions that hold a copy which is asked for."""
         self._modules: dict[str, ModuleInfo | None] = {}
+        self._under_check = ""
+        """The file whose copies are asked for."""
         self._globals: dict[int, Frame] = {}
         self._open: dict[tuple[int, str], list[Value]] = {}
         """Attributes that are being looked up, with what was found so far: what a store reads of its own attribute."""
@@ -121,7 +131,7 @@ class Running:
         self._units[unit.node] = None
         return self._run_unit(module, unit)
 
-    def _run_unit(self, module: ModuleInfo, unit: Unit) -> Frame:
+    def _run_unit(self, module: ModuleInfo, unit: Unit, thorough: bool = False) -> Frame:
         amid_questions, partial_reads = bool(self._open), self._partial_reads
         frame = self._frame(module, unit.node, unit.qualname)
         outer = self._units.get(unit.parent.node) if unit.parent is not None else None
@@ -136,8 +146,9 @@ class Running:
         frame.default_device = body.default_device if body is not None else None
         if frame.default_device is None and module.sets_default_device:
             frame.default_device = SOMEWHERE
-        frame.depth = 0 if unit.node in self.sought else MAX_DEPTH - SIDE_DEPTH
-        with _Budget(self, MAX_STEPS if unit.node in self.sought else MAX_SIDE_STEPS):
+        thorough = thorough or unit.node in self.sought
+        frame.depth = 0 if thorough else MAX_DEPTH - SIDE_DEPTH
+        with _Budget(self, MAX_STEPS if thorough else MAX_SIDE_STEPS):
             self._stack.append(unit.node)
             frame.exhausted = not self._guarded(lambda: self._finish(frame, unit.node.body))
             self._stack.pop()
@@ -179,6 +190,28 @@ class Running:
         for unit in module.units_naming(name)[:MAX_CALLERS]:
             if unit.node not in without:
                 self.run_unit(module, unit)
+
+    def run_for(self, asker: ModuleInfo, module: ModuleInfo, unit: Unit) -> None:
+        """Look at a function of another module, so that its calls into `asker` are seen with their arguments.
+
+        It is run whether or not it was before: then it may have called an earlier reading of `asker`.
+        """
+        if unit.node in self._units and self._units[unit.node] is None:
+            return  # under way
+        known = self._units.get(unit.node)
+        self.asked_roots.setdefault(asker.file, set()).add(unit.node)
+        before, self.outcomes = self.outcomes, {}
+        self._units[unit.node] = None
+        self._run_unit(module, unit, thorough=True)
+        if known is not None:
+            self._units[unit.node] = known
+        else:
+            del self._units[unit.node]
+        seen, self.outcomes = self.outcomes, before
+        before[asker.file] = [one for one in before.get(asker.file, ()) if one.root is not unit.node]
+        for file, outcomes in seen.items():
+            wanted = [one for one in outcomes if one.root is not unit.node or file == asker.file]
+            before.setdefault(file, []).extend(wanted)
 
     # What the rules of expressions and statements report
 

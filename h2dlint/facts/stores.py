@@ -146,6 +146,11 @@ class Stores(Summaries):
             tags.append((Tag("caller", site, path=info.module.path),))
         return bool(found)
 
+    def run_callers_elsewhere(self, module: ModuleInfo, unit: Unit, word: str) -> None:
+        """Look at the functions of other modules that name `word`, for what they pass to `unit` of this one."""
+        for other, caller in self.callers_elsewhere(module, word) or ():
+            self.run_for(module, other, caller)
+
     def constructions(self, info: ClassInfo) -> list[tuple[Instance, ast.AST]]:
         """The objects of a class that its own module makes."""
         if info not in self._asked_callers:

@@ -26,6 +26,7 @@ from h2dlint.facts.flow import run_body
 from h2dlint.facts.frame import Environment, Frame
 from h2dlint.facts.modules import ClassInfo
 from h2dlint.facts.names import Names
+from h2dlint.facts.outcomes import CallSite, Uninformed
 from h2dlint.facts.parameters import bind_parameters, leaves_switches, tells_nothing
 from h2dlint.facts.running import MAX_DEPTH
 
@@ -48,6 +49,7 @@ class Summaries(Names):
         self, function: Function, args: list[Value], keywords: dict[str, Value], frame: Frame, node: ast.AST, key: str
     ) -> Value:
         """Run the function with these arguments, or remember how that went before."""
+        function = self.newest(function)
         name = getattr(function.node, "name", "")
         if is_availability_name(name):
             return Available()
@@ -60,7 +62,7 @@ class Summaries(Names):
             return NOTHING
         overrides = _overrides(frame, key)
         device = frame.default_device
-        known = self._known_result(function, args, keywords, overrides, frame)
+        known = self._known_result(function, args, keywords, overrides, frame, node)
         if known is not None:
             value, stored = known
             for name, held in stored.items():
@@ -118,7 +120,13 @@ class Summaries(Names):
         return result
 
     def _known_result(
-        self, function: Function, args: list[Value], keywords: dict[str, Value], overrides: Environment, frame: Frame
+        self,
+        function: Function,
+        args: list[Value],
+        keywords: dict[str, Value],
+        overrides: Environment,
+        frame: Frame,
+        node: ast.AST,
     ) -> tuple[Value, Environment] | None:
         """The result of the function on its own, for a call whose arguments tell nothing more than it assumes."""
         unit = function.module.unit_of_node.get(function.node)
@@ -131,6 +139,9 @@ class Summaries(Names):
             unit.node, len(args) + (function.receiver is not None), set(keywords)
         ):
             return None
+        site = CallSite(frame.module.path, node, frame.function)
+        call = Uninformed(frame.root, frame.root_file, (*frame.context, site))
+        self.uninformed.setdefault(unit.node, []).append(call)
         inner = self.run_unit(function.module, unit)
         if inner is None:
             return NOTHING, {}
@@ -153,7 +164,7 @@ class Summaries(Names):
         inner.depth = frame.depth + 1
         inner.root = frame.root
         inner.root_file = frame.root_file
-        inner.context = (*frame.context, node)
+        inner.context = (*frame.context, CallSite(frame.module.path, node, frame.function))
         inner.default_device = frame.default_device
         inner.way = frame.way
         if function.receiver is None and function.node in frame.defined:

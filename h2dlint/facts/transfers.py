@@ -158,6 +158,7 @@ def _note(site: Site, ruling: Ruling, tags: tuple[Tag, ...]) -> None:
             site.open,
             frame.root,
             frame.root_file,
+            frame.function,
             site.to_accelerator,
         )
     )
