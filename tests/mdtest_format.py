@@ -130,17 +130,18 @@ def _block(stem: str, heading: str, source: str, code: str) -> Block:
     if not heading:
         raise FormatError(f"{source}: a block without a heading")
     slug = re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")
-    return Block(f"{stem}/{slug}", source, code, tuple(_claims(code, source)))
+    return Block(f"{stem}/{slug}", source, code, claims_in(code, source))
 
 
-def _claims(code: str, source: str) -> list[Claim]:
+def claims_in(code: str, source: str) -> tuple[Claim, ...]:
+    """What the comments of a module claim; `source` is its place, for messages. Raises FormatError."""
     claims: list[Claim] = []
     for token in tokenize.generate_tokens(io.StringIO(code).readline):
         if token.type == tokenize.COMMENT:
             for part in token.string.split("#")[1:]:
                 if match := _CLAIM.match(part):
                     claims.append(_checked(Claim(match[1], token.start[0], match[2]), source))
-    return claims
+    return tuple(claims)
 
 
 def _checked(claim: Claim, source: str) -> Claim:

@@ -165,28 +165,29 @@ def _ask_callers(project: Project, module: ModuleInfo, asked: dict[ast.Call, Non
             break
         for unit in waiting:
             project.run_callers(module, _called_as(unit), {unit.node})
-        still_open = set(_open_units(project, module, asked))
-        for unit in waiting:
-            if unit in still_open and _may_be_called_elsewhere(unit):
+        for unit, places in _open_units(project, module, asked).items():
+            if unit in waiting and _may_be_called_elsewhere(unit, places):
                 project.run_callers_elsewhere(module, unit, _called_as(unit))
         done.update(waiting)
 
 
-def _open_units(project: Project, module: ModuleInfo, asked: dict[ast.Call, None]) -> list[Unit]:
-    """The functions of this module whose parameters leave a copy open."""
+def _open_units(project: Project, module: ModuleInfo, asked: dict[ast.Call, None]) -> dict[Unit, list[ast.expr]]:
+    """The functions of this module whose parameters may leave a copy open, with the calls in them that lead there."""
     at: dict[_Place, list[Outcome]] = defaultdict(list)
     for outcome in _seen_from_here(project, module):
         at[_place(outcome.node)].append(outcome)
-    found: dict[Unit, None] = {}
+    found: dict[Unit, list[ast.expr]] = defaultdict(list)
     for node in asked:
         outcomes = deciding(at[_place(node)])
-        roots = [outcome.root for outcome in outcomes if outcome.unsettled]
         own = innermost(module, node)
-        units = [module.unit_of_node.get(root) for root in roots if root is not None]
-        for unit in [own] if not outcomes else units:
+        if not outcomes and own is not None:
+            found[own].append(node)
+        for outcome in outcomes:
+            unit = module.unit_of_node.get(outcome.root) if outcome.unsettled and outcome.root is not None else None
             if unit is not None:
-                found[unit] = None
-    return list(found)
+                inside = outcome.context[0].node if outcome.context else outcome.node
+                found[unit].append(inside if isinstance(inside, ast.expr) else node)
+    return found
 
 
 def _called_as(unit: Unit) -> str:
@@ -197,13 +198,46 @@ _CALLED_BY_TORCH = frozenset({"forward", "backward", "main", "setup"})
 """Names that say nothing of who is called, or are called through something else."""
 
 
-def _may_be_called_elsewhere(unit: Unit) -> bool:
+def _may_be_called_elsewhere(unit: Unit, places: list[ast.expr]) -> bool:
+    """Whether what callers in other modules pass may decide what happens at these places of the function."""
     name = _called_as(unit)
+    if unit.parent is not None or name.startswith("__") or name in _CALLED_BY_TORCH:
+        return False
+    reached = _names_behind(unit.node, places)
+    return any(parameter.arg in reached and not _is_plain(parameter) for parameter in _parameters(unit))
+
+
+def _parameters(unit: Unit) -> list[ast.arg]:
     arguments = unit.node.args
-    count = len(arguments.posonlyargs) + len(arguments.args) + len(arguments.kwonlyargs)
-    return (
-        unit.parent is None
-        and count > (unit.owner is not None)
-        and not name.startswith("__")
-        and name not in _CALLED_BY_TORCH
-    )
+    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs][unit.owner is not None :]
+
+
+_PLAIN = frozenset({"int", "float", "str", "bool", "torch.device", "torch.dtype"})
+
+
+def _is_plain(parameter: ast.arg) -> bool:
+    """Whether a parameter is a number, a text or a device: it says nothing of a tensor's memory."""
+    annotation = ast.unparse(parameter.annotation) if parameter.annotation is not None else ""
+    return annotation in _PLAIN or parameter.arg in ("device", "dtype")
+
+
+def _names_behind(function: ast.AST, places: list[ast.expr]) -> set[str]:
+    """The variables that some expressions of a function are made of, over all its assignments."""
+    made_of: dict[str, set[str]] = defaultdict(set)
+    for node in ast.walk(function):
+        if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.NamedExpr, ast.comprehension)):
+            source = node.iter if isinstance(node, (ast.For, ast.comprehension)) else node.value
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in [name for one in targets for name in _names_in(one)]:
+                made_of[target] |= _names_in(source) if source is not None else set()
+    found: set[str] = set()
+    waiting = {name for place in places for name in _names_in(place)}
+    while waiting:
+        name = waiting.pop()
+        found.add(name)
+        waiting |= made_of[name] - found
+    return found
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}

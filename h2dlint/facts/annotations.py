@@ -7,6 +7,7 @@ import ast
 from h2dlint.facts.domain import (
     CPU,
     Array,
+    Choice,
     Class,
     Const,
     Device,
@@ -14,6 +15,7 @@ from h2dlint.facts.domain import (
     Instance,
     Mapping,
     Memory,
+    ModuleValue,
     Number,
     Sequence,
     Unknown,
@@ -57,6 +59,35 @@ def annotated_value(annotation: ast.expr | None, key: str, frame: Frame) -> Valu
     if isinstance(annotation, ast.Constant) and annotation.value is None:
         return Const(None)
     return _plain(annotation, key, frame)
+
+
+def declared_object(annotation: ast.expr | None, frame: Frame) -> Value | None:
+    """What an annotation says of a result that nothing else is known of, where that is an object of the project or a
+    container of such. None where it says less: two calls may well give tensors or numbers that differ.
+    """
+    return _objects(annotated_value(annotation, "", frame))
+
+
+def _objects(value: Value) -> Value | None:
+    if isinstance(value, Instance):
+        return value
+    if isinstance(value, Choice):
+        ways = [_objects(way.value) if not _is_none(way.value) else way.value for way in value.alternatives]
+        return value if all(way is not None for way in ways) and not all(map(_is_none, ways)) else None
+    if isinstance(value, Sequence) and value.items is not None:
+        items = [_objects(item) or Unknown() for item in value.items]
+        return Sequence(tuple(items)) if any(isinstance(item, Instance) for item in items) else None
+    if isinstance(value, Sequence):
+        item = _objects(value.item)
+        return Sequence(None, item) if item is not None else None
+    if isinstance(value, Mapping):
+        item = _objects(value.item) if value.item is not None else None
+        return Mapping((), item) if item is not None else None
+    return None
+
+
+def _is_none(value: Value | None) -> bool:
+    return isinstance(value, Const) and value.value is None
 
 
 def _either(kinds: list[ast.expr], key: str, frame: Frame) -> Value:
@@ -108,11 +139,28 @@ def _plain(annotation: ast.expr, key: str, frame: Frame) -> Value:
         return Unknown(key, "dtype")
     if last in ("list", "tuple"):
         return Sequence(None, Unknown(f"{key}[*]"), Symbol(f"len({key})"))
-    if isinstance(annotation, ast.Name):
-        found = frame.interpreter.resolve(frame.module, annotation.id)
-        if isinstance(found, Class):
-            return Instance(found.info)
-    return Unknown(key)
+    found = _class_named(annotation, frame)
+    return Instance(found.info) if found is not None else Unknown(key)
+
+
+def _class_named(node: ast.expr, frame: Frame) -> Class | None:
+    """The class of the project that a plain or dotted name stands for."""
+    if isinstance(node, ast.Name):
+        found = frame.lookup(node.id) or frame.interpreter.resolve(frame.module, node.id)
+        return found if isinstance(found, Class) else None
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        holder = frame.interpreter.resolve(frame.module, node.value.id)
+        member = frame.interpreter.member(holder, node.attr) if isinstance(holder, ModuleValue) else None
+        return member if isinstance(member, Class) else None
+    return None
+
+
+def classes_named(node: ast.expr, frame: Frame) -> list[Class] | None:
+    """The classes that the second argument of `isinstance` names; None when one of them is not the project's."""
+    nodes = node.elts if isinstance(node, ast.Tuple) else [node]
+    found = [_class_named(one, frame) for one in nodes]
+    known = [one for one in found if one is not None]
+    return known if len(known) == len(found) else None
 
 
 def _ndarray() -> Value:

@@ -41,6 +41,7 @@ class Finder:
         self._root = os.path.abspath(root) if root else ""
         self.declared = frozenset(part for name in declared for part in name.split("."))
         self._roots: dict[str, tuple[str, ...]] = {}
+        self._trees: dict[str, str] = {}
         self._texts: dict[str, str] = {}
         self._worth: dict[tuple[str, str], bool] = {}
         self._files: dict[tuple[tuple[str, ...], str], str | None] = {}
@@ -66,10 +67,13 @@ class Finder:
         return found
 
     def tree_of(self, file: str) -> str:
-        """The folder of all that belongs together with a file: its project, else its topmost package, else its own."""
+        """The folder of all that belongs together with a file: its project, else its topmost package; empty if none."""
         folder = os.path.dirname(file)
-        top = _topmost_package(folder)
-        return _marked_folder(os.path.dirname(top) if top else folder) or top or folder
+        found = self._trees.get(folder)
+        if found is None:
+            top = _topmost_package(folder)
+            found = self._trees[folder] = _marked_folder(os.path.dirname(top) if top else folder) or top
+        return found
 
     def module_name(self, file: str) -> str:
         """The dotted name of a file, from the packages around it."""
@@ -103,7 +107,10 @@ def without_the_rest(text: str, declared: Collection[str] = ()) -> str:
         end = start + 1
         while end < len(lines) and (not lines[end] or lines[end][0] in " \t#)]}"):
             end += 1
-        if _ABOUT_TENSORS.search("\n".join(lines[start:end])) or (declared and _named(lines[start]) in declared):
+        segment = "\n".join(lines[start:end])
+        if _ABOUT_TENSORS.search(segment) or (segment.startswith("class") and _FIELD_OF_NOTE.search(segment)):
+            continue
+        if declared and _named(lines[start]) in declared:
             continue
         while start and lines[start - 1].startswith("@"):
             start -= 1
@@ -123,7 +130,9 @@ def _may_be_about_tensors(text: str, name: str) -> bool:
         if start >= 0:
             end = _NEXT_TOP_LEVEL.search(text, text.find("\n", start))
             segment = text[start : end.start() if end else len(text)]
-            return not _MODULE_CLASS.match(segment) and _ABOUT_TENSORS.search(segment) is not None
+            if opening.startswith("class") and _MODULE_CLASS.match(segment):
+                return False
+            return _ABOUT_TENSORS.search(segment) is not None or _FIELD_OF_NOTE.search(segment) is not None
     at = text.find(name)  # a variable, or passed on from another module
     while at >= 0:
         line = text[text.rfind("\n", 0, at) + 1 : text.find("\n", at)].strip()
@@ -143,6 +152,12 @@ _ABOUT_TENSORS = re.compile(
     r"pin_memory|from_numpy|as_tensor|torch\.(?:zeros|ones|empty|full|arange|tensor|cat|stack|rand|load|linspace|eye|where)"
     r"|partial|repeat_interleave|cumsum|\.numpy\(|\.cpu\b|\bnp\.\w+\(|_cpu\b|non_blocking|\.is_pinned|is_available"
 )
+
+
+_FIELD_OF_NOTE = re.compile(
+    r"^    \w+: [^=\n]*\b(?:Tensor|ndarray|(?:[Ll]ist|[Dd]ict|tuple)\[[^\]]*[A-Z]\w+)\b", re.MULTILINE
+)
+"""A field of a class that holds tensors, arrays or objects of other classes."""
 
 
 def _read(file: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence as SequenceOf
 from typing import Any, TypeAlias
 
 from h2dlint.facts import flags
+from h2dlint.facts.annotations import declared_object
 from h2dlint.facts.arithmetic import binary
 from h2dlint.facts.copies import Direction
 from h2dlint.facts.domain import (
@@ -76,7 +77,10 @@ def _assign(statement: ast.Assign, frame: Frame) -> bool:
 
 def _annotated(statement: ast.AnnAssign, frame: Frame) -> bool:
     if statement.value is not None:
-        assign(statement.target, evaluate(statement.value, frame), statement, frame)
+        value = evaluate(statement.value, frame)
+        if isinstance(value, Unknown):
+            value = declared_object(statement.annotation, frame) or value
+        assign(statement.target, value, statement, frame)
     return True
 
 

@@ -10,6 +10,7 @@ from h2dlint.facts.domain import (
     Array,
     Device,
     Function,
+    Instance,
     Memory,
     ModuleValue,
     Tag,
@@ -109,6 +110,7 @@ class Frame:
         "interpreter",
         "jumps",
         "loop_depth",
+        "made",
         "module",
         "outer_names",
         "outer_writes",
@@ -158,6 +160,8 @@ class Frame:
         self.stores: dict[str, list[tuple[Value, ast.AST]]] = {}
         self.outside_stores: dict[str, list[tuple[ClassInfo, Value, ast.AST]]] = {}
         """Attributes of objects of known classes that were assigned: owner, value and where, by attribute."""
+        self.made: list[tuple[Instance, CallSite]] = []
+        """Objects of classes of other modules that were made here."""
         self.globals: set[str] = set()
         self.jumps: list[Environment] = []
         self.defined: set[ast.AST] = set()

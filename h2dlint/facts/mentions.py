@@ -29,9 +29,10 @@ class Mentions:
         """The other files of the asker's project in whose text `needle` stands, in order; without its tests, unless the
         asker is one. None where the project is too large to be searched.
         """
-        top = self._finder.tree_of(asker)
+        tree = self._finder.tree_of(asker)
+        top = tree or os.path.dirname(asker)
         if top not in self._texts:
-            self._texts[top] = _read_tree(top)
+            self._texts[top] = _read_tree(top, deep=tree != "")
         texts = self._texts[top]
         if texts is None:
             return None
@@ -44,16 +45,16 @@ class Mentions:
         ]
 
 
-def _read_tree(top: str) -> dict[str, bytes] | None:
-    files = list(_python_files(top))
+def _read_tree(top: str, deep: bool) -> dict[str, bytes] | None:
+    files = list(_python_files(top, deep))
     return {file: _bytes_of(file) for file in files} if len(files) <= MAX_FILES else None
 
 
-def _python_files(top: str) -> Iterator[str]:
-    """The Python files below a folder, in order, and at most one more than are searched."""
+def _python_files(top: str, deep: bool) -> Iterator[str]:
+    """The Python files of a folder and, if `deep`, below it, in order, and at most one more than are searched."""
     count = 0
     for folder, folders, files in os.walk(top):
-        folders[:] = sorted(name for name in folders if name[0] != "." and name not in _SKIPPED_FOLDERS)
+        folders[:] = sorted(name for name in folders if deep and name[0] != "." and name not in _SKIPPED_FOLDERS)
         for name in sorted(files):
             if name.endswith(".py"):
                 yield os.path.join(folder, name)

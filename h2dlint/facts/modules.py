@@ -97,12 +97,16 @@ class ClassInfo:
 class ModuleInfo:
     """A parsed module."""
 
-    def __init__(self, path: str, text: str, tree: ast.Module, name: str = "", file: str = "") -> None:
+    def __init__(
+        self, path: str, text: str, tree: ast.Module, name: str = "", file: str = "", whole: bool = True
+    ) -> None:
         self.path = path
         self.text = text
         self.tree = tree
         self.name = name
         self.file = file
+        self.whole = whole
+        """Whether all its functions are there, not just those that say something of tensors."""
         self.functions: dict[str, FunctionNode] = {}
         self.classes: dict[str, ClassInfo] = {}
         self.class_of_node: dict[ast.ClassDef, ClassInfo] = {}
@@ -169,6 +173,10 @@ class ModuleInfo:
                 self.star_imports.append(base)
             else:
                 into[alias.asname or alias.name] = (base, alias.name)
+
+    def aliases_of(self, name: str) -> list[str]:
+        """Under which other names the module imports something that is called `name` where it is defined."""
+        return [alias for alias, (_, attribute) in self.imports.items() if attribute == name and alias != name]
 
     def defines(self, name: str) -> bool:
         """Whether the module's top level binds the name."""

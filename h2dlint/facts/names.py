@@ -45,14 +45,16 @@ class Names(Running):
         self._under_check = key
         return info
 
-    def load(self, file: str) -> ModuleInfo | None:
-        """The module in a file of the project, read when it is first asked for."""
-        if file not in self._modules:
-            text = without_the_rest(self._finder.text_of(file), self._finder.declared)
+    def load(self, file: str, whole: bool = False) -> ModuleInfo | None:
+        """The module in a file of the project, read when it is first asked for; `whole`: with all its functions."""
+        known = self._modules.get(file)
+        if file not in self._modules or (whole and known is not None and not known.whole):
+            text = self._finder.text_of(file)
+            text = text if whole else without_the_rest(text, self._finder.declared)
             tree = parse_module(text)
             shown = os.path.relpath(file).replace(os.sep, "/")
             self._modules[file] = (
-                None if tree is None else ModuleInfo(shown, text, tree, self._finder.module_name(file), file)
+                None if tree is None else ModuleInfo(shown, text, tree, self._finder.module_name(file), file, whole)
             )
         return self._modules[file]
 
@@ -67,17 +69,27 @@ class Names(Running):
             return function
         return Function(other.node, last, other.owner, function.receiver, function.scope)
 
-    def callers_elsewhere(self, module: ModuleInfo, word: str) -> list[tuple[ModuleInfo, Unit]] | None:
-        """The outermost functions of other modules whose text calls `word`; None where they are too many."""
-        files = self._mentions.files_naming(word + "(", module.file)
-        if files is None or len(files) > self.limits.caller_files:
-            return None
-        found: list[tuple[ModuleInfo, Unit]] = []
-        for file in files:
-            info = self.load(file)
-            if info is not None:
-                found.extend((info, unit) for unit in info.units_naming(word))
-        return found if len(found) <= self.limits.caller_sites else None
+    def callers_elsewhere(self, module: ModuleInfo, word: str, most: int) -> list[tuple[ModuleInfo, Unit]]:
+        """The outermost functions of other modules whose text calls `word`; none where they stand in more than `most`
+        modules, or are too many.
+        """
+        found = [
+            (other, unit)
+            for other in self.modules_naming(word + "(", module, most)
+            for unit in other.units_naming(word)
+        ]
+        for other in self.modules_naming(word + " as ", module, most):
+            for alias in other.aliases_of(word):
+                found.extend((other, unit) for unit in other.units_naming(alias))
+        return found if len(found) <= self.limits.caller_sites else []
+
+    def modules_naming(self, needle: str, asker: ModuleInfo, most: int) -> list[ModuleInfo]:
+        """The other modules of the project in whose text `needle` stands; none where they are more than `most`."""
+        files = self._mentions.files_naming(needle, asker.file)
+        if files is None or len(files) > most:
+            return []
+        modules = [self.load(file, whole=True) for file in files]
+        return [module for module in modules if module is not None]
 
     def resolve(self, module: ModuleInfo, name: str) -> Value:
         """A module-level name of `module`; a dotted name is a variable of a class body."""

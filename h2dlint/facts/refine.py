@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from h2dlint.facts import flags
+from h2dlint.facts.annotations import classes_named
 from h2dlint.facts.domain import (
     ACCELERATOR,
     CPU,
@@ -14,17 +15,21 @@ from h2dlint.facts.domain import (
     Array,
     Available,
     Choice,
+    Class,
     ConfigFlag,
     Const,
     Device,
     DeviceValue,
     Instance,
+    Mapping,
     Memory,
     Named,
     PinnedTest,
+    Sequence,
     Unknown,
     Value,
     alternatives,
+    join,
     unknown_tensor,
 )
 from h2dlint.facts.flags import Truth, truth
@@ -44,7 +49,7 @@ def refined(test: ast.expr, frame: Frame, holds: bool, evaluate: Evaluate) -> En
     if isinstance(test, ast.BoolOp):
         together = isinstance(test.op, ast.And) == holds
         return _all(test.values, frame, holds, evaluate) if together else _some(test.values, frame, holds, evaluate)
-    found = _guard(test, holds)
+    found = _guard(test, frame, holds)
     if found is None:
         return frame.env
     node, narrow = found
@@ -120,25 +125,26 @@ def _also_devices(env: Environment, key: str, device: Device) -> None:
 # The guards
 
 
-def _guard(test: ast.expr, holds: bool) -> tuple[ast.expr, Narrow] | None:
+def _guard(test: ast.expr, frame: Frame, holds: bool) -> tuple[ast.expr, Narrow] | None:
     """The expression that a test speaks of, and what it makes of its value."""
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
         return _comparison(test, holds)
     if isinstance(test, ast.Attribute) and test.attr in ("is_cuda", "is_cpu", "is_xpu", "is_npu"):
         return test.value, _on_cpu if (test.attr == "is_cpu") == holds else _on_device
     if isinstance(test, ast.Call):
-        return _call(test, holds)
+        return _call(test, frame, holds)
     if isinstance(test, (ast.Name, ast.Attribute)):
         return test, _truthy if holds else _falsy
     return None
 
 
-def _call(test: ast.Call, holds: bool) -> tuple[ast.expr, Narrow] | None:
+def _call(test: ast.Call, frame: Frame, holds: bool) -> tuple[ast.expr, Narrow] | None:
     if isinstance(test.func, ast.Attribute) and test.func.attr == "is_pinned" and not test.args:
         return test.func.value, _pinned if holds else _not_pinned
     name = key_of(test.func)
     if name == "isinstance" and len(test.args) == 2:
-        return test.args[0], _instance_of(test.args[1], holds)
+        classes = classes_named(test.args[1], frame) if holds else None
+        return test.args[0], _object_of(classes) if classes else _instance_of(test.args[1], holds)
     if name.endswith("is_tensor") and test.args:
         return test.args[0], _instance_of(ast.Name("Tensor"), holds)
     return None
@@ -229,6 +235,21 @@ def _truthy(value: Value) -> Value | None:
 
 def _falsy(value: Value) -> Value | None:
     return None if truth(value) in flags.DEFINITELY_TRUE else value
+
+
+def _object_of(classes: list[Class]) -> Narrow:
+    """An object of one of these classes of the project."""
+
+    def narrow(value: Value) -> Value | None:
+        if isinstance(value, Unknown) or (isinstance(value, Instance) and value.fields is None):
+            return value if value in map(_made, classes) else join(map(_made, classes))
+        return None if isinstance(value, (Array, Sequence, Mapping, Const)) else value
+
+    return narrow
+
+
+def _made(kind: Class) -> Value:
+    return Instance(kind.info)
 
 
 def _instance_of(kind: ast.expr, holds: bool) -> Narrow:

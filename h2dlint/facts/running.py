@@ -23,7 +23,7 @@ from h2dlint.facts.limits import Limits
 from h2dlint.facts.mentions import Mentions
 from h2dlint.facts.modules import ClassInfo, ModuleInfo, Unit
 from h2dlint.facts.options import FactOptions
-from h2dlint.facts.outcomes import Outcome, Uninformed
+from h2dlint.facts.outcomes import CallSite, Outcome, Uninformed
 from h2dlint.facts.parameters import bind_parameters
 
 MAX_DEPTH = 5
@@ -69,6 +69,8 @@ class Running:
         self._summaries: dict[object, tuple[Value, Environment]] = {}
         self._attributes: dict[tuple[int, str], Value] = {}
         self._constructions: dict[ClassInfo, list[tuple[Instance, ast.AST]]] = {}
+        self._assignments_elsewhere: dict[tuple[ClassInfo, str], list[tuple[Value, CallSite]]] = {}
+        self._constructions_elsewhere: dict[ClassInfo, list[tuple[Instance, CallSite]]] = {}
         self._incomplete = False
         """Whether the question under way met one that is still open, so that its answer must not be remembered."""
         self._bases: dict[ClassInfo, list[Value]] = {}
@@ -199,7 +201,6 @@ class Running:
         if unit.node in self._units and self._units[unit.node] is None:
             return  # under way
         known = self._units.get(unit.node)
-        self.asked_roots.setdefault(asker.file, set()).add(unit.node)
         before, self.outcomes = self.outcomes, {}
         self._units[unit.node] = None
         self._run_unit(module, unit, thorough=True)
@@ -208,6 +209,7 @@ class Running:
         else:
             del self._units[unit.node]
         seen, self.outcomes = self.outcomes, before
+        self.asked_roots.setdefault(asker.file, set()).add(unit.node)
         before[asker.file] = [one for one in before.get(asker.file, ()) if one.root is not unit.node]
         for file, outcomes in seen.items():
             wanted = [one for one in outcomes if one.root is not unit.node or file == asker.file]

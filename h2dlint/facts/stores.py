@@ -14,10 +14,13 @@ from h2dlint.facts.domain import (
     Tag,
     Unknown,
     Value,
+    alternatives,
     join,
     mapped,
 )
+from h2dlint.facts.frame import Frame
 from h2dlint.facts.modules import ClassInfo, ModuleInfo, Unit, holds
+from h2dlint.facts.outcomes import CallSite
 from h2dlint.facts.parameters import bind_parameters, parameter_names
 from h2dlint.facts.summaries import Summaries, moves_with
 
@@ -42,6 +45,8 @@ class Stores(Summaries):
         for owner in (*self.lineage(info), *info.module.subclasses(info)):
             self._stored_by(owner, name, values, tags)
         self._stored_outside(info, name, values, tags)
+        if all(map(_says_nothing, values)) and _is_declared_data(info, name):
+            self._from_elsewhere(info, name, values, tags)
         del self._open[key]
         if all(isinstance(held, Const) and held.value is None for held in values):
             # Nobody here ever fills it: somebody else does.
@@ -112,6 +117,58 @@ class Stores(Summaries):
             values.append(Unknown(f"{info.qualname}.{name}"))
             tags.append(())
 
+    def _from_elsewhere(self, info: ClassInfo, name: str, values: list[Value], tags: list[tuple[Tag, ...]]) -> None:
+        """What other modules store in the attribute: as they make such objects, or later.
+
+        It takes the place of what is known so far, which says nothing.
+        """
+        found: list[tuple[Value, CallSite]] = []
+        for made, site in self._constructed_elsewhere(info):
+            held = dict(made.fields or ()).get(name)
+            if held is not None:
+                found.append((_softened(held), site))
+        found = found or self._assigned_elsewhere(info, name)
+        if found:
+            values[:] = [held for held, _ in found]
+            tags[:] = [(Tag("caller", site.node, path=site.path),) for _, site in found]
+
+    def _constructed_elsewhere(self, info: ClassInfo) -> list[tuple[Instance, CallSite]]:
+        """The objects of a class that functions of other modules make."""
+        known = self._constructions_elsewhere.get(info)
+        if known is not None:
+            return known
+        found: list[tuple[Instance, CallSite]] = []
+        self._constructions_elsewhere[info] = found  # who asks meanwhile gets what is found so far
+        for module, unit in self.callers_elsewhere(info.module, info.name, self.limits.maker_files):
+            frame = self._look(module, unit)
+            for made, site in frame.made if frame is not None else ():
+                if _same_class(made.info, info):
+                    found.append((made, site))
+        return found
+
+    def _assigned_elsewhere(self, info: ClassInfo, name: str) -> list[tuple[Value, CallSite]]:
+        """What functions of other modules assign to `thing.name`, where thing is such an object."""
+        key = (info, name)
+        if key in self._assignments_elsewhere:
+            return self._assignments_elsewhere[key]
+        found: list[tuple[Value, CallSite]] = []
+        self._assignments_elsewhere[key] = found
+        for module in self.modules_naming(f".{name} =", info.module, self.limits.maker_files):
+            for unit in module.units_storing_outside(name):
+                frame = self._look(module, unit)
+                for owner, held, node in frame.outside_stores.get(name, ()) if frame is not None else ():
+                    if any(_same_class(info, one) for one in self.lineage(owner)):
+                        found.append((held, CallSite(module.path, node)))
+        return found
+
+    def _look(self, module: ModuleInfo, unit: Unit) -> Frame | None:
+        """A function of another module, on its own; None when it is under way: then what is found is not all."""
+        frame = self.run_unit(module, unit)
+        if frame is None:
+            self._incomplete = True
+            self._partial_reads += 1
+        return frame
+
     def _inner_units(self, module: ModuleInfo, unit: Unit, name: str) -> list[Unit]:
         """Functions inside a method that store the attribute, through the method's own `self`."""
         lines = module.lines_storing(name)
@@ -130,7 +187,7 @@ class Stores(Summaries):
     def _declared_field(self, info: ClassInfo, name: str) -> Value:
         statement = info.assigned[name]
         default = self._field_default(info, statement)
-        if not isinstance(default, Unknown):
+        if not isinstance(default, Unknown) and not (isinstance(default, Const) and default.value is None):
             return default
         annotation = statement.annotation if isinstance(statement, ast.AnnAssign) else None
         return annotated_value(
@@ -148,7 +205,7 @@ class Stores(Summaries):
 
     def run_callers_elsewhere(self, module: ModuleInfo, unit: Unit, word: str) -> None:
         """Look at the functions of other modules that name `word`, for what they pass to `unit` of this one."""
-        for other, caller in self.callers_elsewhere(module, word) or ():
+        for other, caller in self.callers_elsewhere(module, word, self.limits.caller_files):
             self.run_for(module, other, caller)
 
     def constructions(self, info: ClassInfo) -> list[tuple[Instance, ast.AST]]:
@@ -169,6 +226,39 @@ def _written_elsewhere(value: Value) -> Value:
     if isinstance(value, Instance) and value.fields:
         return Instance(value.info, tuple((name, mapped(held, _written_elsewhere)) for name, held in value.fields))
     return value
+
+
+def _is_declared_data(info: ClassInfo, name: str) -> bool:
+    """Whether an attribute is declared as a tensor or an array: then it is worth a search for who fills it."""
+    statement = info.assigned.get(name)
+    if isinstance(statement, ast.AnnAssign):
+        return info.is_dataclass and _says_data(statement.annotation)
+    constructor = info.methods.get("__init__")
+    if constructor is None:
+        return False
+    stored = info.module.plain_stores(constructor, name) or ()
+    parameters = (*constructor.args.args, *constructor.args.kwonlyargs)
+    return any(parameter.arg in stored and _says_data(parameter.annotation) for parameter in parameters)
+
+
+def _says_data(annotation: ast.expr | None) -> bool:
+    text = ast.unparse(annotation) if annotation is not None else ""
+    return "Tensor" in text or "ndarray" in text
+
+
+def _says_nothing(value: Value) -> bool:
+    """Whether somebody else must know what this is."""
+    return all(
+        isinstance(way.value, Unknown)
+        or (isinstance(way.value, Const) and way.value.value is None)
+        or (isinstance(way.value, Instance) and way.value.info is None)
+        for way in alternatives(value)
+    )
+
+
+def _same_class(left: ClassInfo, right: ClassInfo) -> bool:
+    """Whether two readings of a class are of the same one."""
+    return left.qualname == right.qualname and left.module.file == right.module.file
 
 
 def _softened(value: Value) -> Value:

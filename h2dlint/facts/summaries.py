@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from h2dlint.facts.annotations import declared_object
 from h2dlint.facts.attributes import decorator_names, is_transparent
 from h2dlint.facts.domain import (
     NOTHING,
@@ -15,6 +16,7 @@ from h2dlint.facts.domain import (
     Instance,
     Memory,
     Sequence,
+    Unknown,
     Value,
     join,
     mapped,
@@ -46,6 +48,18 @@ class Summaries(Names):
     """The part of a project that answers calls: functions by their arguments, constructors by what they store."""
 
     def call_function(
+        self, function: Function, args: list[Value], keywords: dict[str, Value], frame: Frame, node: ast.AST, key: str
+    ) -> Value:
+        """What the function returns for these arguments; where it cannot be followed, what it is declared to return."""
+        value = self._call_function(function, args, keywords, frame, node, key)
+        if isinstance(value, Const) and _is_stub(function.node):
+            value = NOTHING
+        returns = None if isinstance(function.node, ast.Lambda) else function.node.returns
+        if returns is None or not isinstance(value, Unknown):
+            return value
+        return declared_object(returns, self._frame(function.module, None, "<declared>")) or value
+
+    def _call_function(
         self, function: Function, args: list[Value], keywords: dict[str, Value], frame: Frame, node: ast.AST, key: str
     ) -> Value:
         """Run the function with these arguments, or remember how that went before."""
@@ -204,6 +218,8 @@ class Summaries(Names):
         made = self._construct(info, args, keywords, frame, node)
         if isinstance(made, Instance) and frame.module is info.module:
             self._constructions.setdefault(info, []).append((made, node))
+        elif isinstance(made, Instance):
+            frame.made.append((made, CallSite(frame.module.path, node, frame.function)))
         return made
 
     def _construct(
@@ -255,6 +271,23 @@ class Summaries(Names):
         return (
             Const(found.value, True, statement) if isinstance(found, Const) and isinstance(found.value, bool) else found
         )
+
+
+def _is_stub(node: ast.AST) -> bool:
+    """Whether a function has nothing in its body: what it does, a subclass says."""
+    if isinstance(node, ast.Lambda) or _says_none(node):
+        return False
+    return all(_is_text(one) or isinstance(one, (ast.Pass, ast.Raise)) for one in getattr(node, "body", ()))
+
+
+def _says_none(node: ast.AST) -> bool:
+    returns = getattr(node, "returns", None)
+    return returns is None or (isinstance(returns, ast.Constant) and returns.value is None)
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    """A docstring, or `...`."""
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def _is_opaque(node: ast.AST) -> bool:
