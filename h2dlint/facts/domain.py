@@ -56,7 +56,15 @@ class Device(Struct, frozen=True):
     @property
     def is_certain(self) -> bool:
         """Whether the program names it as such, rather than choosing it where an accelerator is present."""
-        return self.key != ASSUMED
+        return not self.key.startswith(ASSUMED)
+
+    def as_accelerator(self) -> Device:
+        """The device, taken for an accelerator because host data is sent to it without waiting."""
+        return Device(ACCELERATOR_KIND, f"{ASSUMED} {self.key}".rstrip()) if self.is_unknown else self
+
+    def may_be(self, other: Device) -> bool:
+        """Whether this one, taken for an accelerator, is the device that is otherwise only known by its name."""
+        return other.is_unknown and other.key != "" and self.key == f"{ASSUMED} {other.key}"
 
     @property
     def is_cpu(self) -> bool:

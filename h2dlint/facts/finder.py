@@ -130,7 +130,7 @@ def _may_be_about_tensors(text: str, name: str) -> bool:
         if start >= 0:
             end = _NEXT_TOP_LEVEL.search(text, text.find("\n", start))
             segment = text[start : end.start() if end else len(text)]
-            if opening.startswith("class") and _MODULE_CLASS.match(segment):
+            if opening.startswith("class") and _NO_DATA_CLASS.match(segment):
                 return False
             return _ABOUT_TENSORS.search(segment) is not None or _FIELD_OF_NOTE.search(segment) is not None
     at = text.find(name)  # a variable, or passed on from another module
@@ -145,9 +145,7 @@ def _may_be_about_tensors(text: str, name: str) -> bool:
 
 
 _NEXT_TOP_LEVEL = re.compile(r"^[^\s#)\]}]", re.MULTILINE)
-_MODULE_CLASS = re.compile(
-    r"class\s+\w+\([^)]*(?:Module|Model|Layer|Attention|Embedding|Enum|Exception|Error)\b[^)]*\)"
-)
+_NO_DATA_CLASS = re.compile(r"class\s+\w+\([^)]*(?:Enum|Exception|Error)\b[^)]*\)")
 _ABOUT_TENSORS = re.compile(
     r"pin_memory|from_numpy|as_tensor|torch\.(?:zeros|ones|empty|full|arange|tensor|cat|stack|rand|load|linspace|eye|where)"
     r"|partial|repeat_interleave|cumsum|\.numpy\(|\.cpu\b|\bnp\.\w+\(|_cpu\b|non_blocking|\.is_pinned|is_available"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 from h2dlint.facts.finder import MAX_BYTES, Finder
 
@@ -14,40 +15,75 @@ MAX_FILES = 8_000
 _SKIPPED_FOLDERS = frozenset(
     ["node_modules", "__pycache__", "build", "dist", "site-packages", "third_party", "venv", "env"]
 )
-_TESTS = re.compile(r"(?:^|[/\\])(?:tests?|testing|benchmarks?)[/\\]|(?:^|[/\\])(?:test_\w*|\w*_test|conftest)\.py$")
+_TESTS = re.compile(r"[/\\](?:(?:tests?|testing|benchmarks?)[/\\]|(?:test_\w*|\w*_test|conftest)\.py$)")
 """What a test passes is no proof of what the program passes."""
 
 
+class Tree:
+    """The Python files below a folder: their text, and what their import statements name."""
+
+    def __init__(self, texts: dict[str, bytes]) -> None:
+        self.texts = texts
+
+    @cached_property
+    def importers(self) -> dict[bytes, list[str]]:
+        """The files by each word of their import statements: modules and names, and the names they get instead."""
+        found: dict[bytes, list[str]] = {}
+        for file, text in self.texts.items():
+            words = {word for statement in _IMPORT.findall(text) for word in _WORD.findall(statement)}
+            for word in words:
+                found.setdefault(word, []).append(file)
+        return found
+
+
 class Mentions:
-    """The text of each project, read once, when a question about it comes first."""
+    """The trees of the projects, each read once, when a question about it comes first."""
 
     def __init__(self, finder: Finder) -> None:
         self._finder = finder
-        self._texts: dict[str, dict[str, bytes] | None] = {}
+        self._trees: dict[str, Tree | None] = {}
 
     def files_naming(self, needle: str, asker: str) -> list[str] | None:
         """The other files of the asker's project in whose text `needle` stands, in order; without its tests, unless the
         asker is one. None where the project is too large to be searched.
         """
+        tree = self._tree_of(asker)
+        wanted = needle.encode()
+        return None if tree is None else self._of_note(asker, (f for f, text in tree.texts.items() if wanted in text))
+
+    def files_importing(self, name: str, module: str, asker: str) -> list[str] | None:
+        """The same for files that import `name`, or the module `module`, whose last name counts, and mention `name`."""
+        tree = self._tree_of(asker)
+        if tree is None:
+            return None
+        words = (name.encode(), module.rpartition(".")[2].encode())
+        files = dict.fromkeys(file for word in words for file in tree.importers.get(word, ()))
+        return self._of_note(asker, sorted(file for file in files if words[0] in tree.texts[file]))
+
+    def _tree_of(self, asker: str) -> Tree | None:
         tree = self._finder.tree_of(asker)
         top = tree or os.path.dirname(asker)
-        if top not in self._texts:
-            self._texts[top] = _read_tree(top, deep=tree != "")
-        texts = self._texts[top]
-        if texts is None:
-            return None
-        wanted = needle.encode()
-        with_tests = _TESTS.search(os.path.relpath(asker, top)) is not None
-        return [
-            file
-            for file, text in texts.items()
-            if wanted in text and file != asker and (with_tests or not _TESTS.search(os.path.relpath(file, top)))
-        ]
+        if top not in self._trees:
+            self._trees[top] = _read_tree(top, deep=tree != "")
+        return self._trees[top]
+
+    def _of_note(self, asker: str, files: Iterable[str]) -> list[str]:
+        top = self._finder.tree_of(asker) or os.path.dirname(asker)
+        with_tests = _is_test(asker, top)
+        return [file for file in files if file != asker and (with_tests or not _is_test(file, top))]
 
 
-def _read_tree(top: str, deep: bool) -> dict[str, bytes] | None:
+def _is_test(file: str, top: str) -> bool:
+    return _TESTS.search(file, len(top)) is not None
+
+
+_IMPORT = re.compile(rb"^[ \t]*(?:from|import)[ \t]+([^\n(]*(?:\([^)]*\))?)", re.MULTILINE)
+_WORD = re.compile(rb"\w+")
+
+
+def _read_tree(top: str, deep: bool) -> Tree | None:
     files = list(_python_files(top, deep))
-    return {file: _bytes_of(file) for file in files} if len(files) <= MAX_FILES else None
+    return Tree({file: _bytes_of(file) for file in files}) if len(files) <= MAX_FILES else None
 
 
 def _python_files(top: str, deep: bool) -> Iterator[str]:

@@ -277,6 +277,11 @@ class ModuleInfo:
         lines = self._lines_of(word, called=True) or self._lines_of(word)
         return [unit for unit in self.units if unit.parent is None and holds(unit.node, lines)] if lines else []
 
+    def units_calling(self, word: str) -> list[Unit]:
+        """The outermost functions whose text calls `word`."""
+        lines = self._lines_of(word, called=True)
+        return [unit for unit in self.units if unit.parent is None and holds(unit.node, lines)] if lines else []
+
     def _lines_of(self, word: str, called: bool = False) -> list[int]:
         """The lines where `word` stands by itself, in order; `called`: where it is called, not defined."""
         lines: list[int] = []

@@ -70,22 +70,24 @@ class Names(Running):
         return Function(other.node, last, other.owner, function.receiver, function.scope)
 
     def callers_elsewhere(self, module: ModuleInfo, word: str, most: int) -> list[tuple[ModuleInfo, Unit]]:
-        """The outermost functions of other modules whose text calls `word`; none where they stand in more than `most`
-        modules, or are too many.
+        """The outermost functions of other modules whose text calls `word`, a function or class of this module or a
+        method of one; none where they stand in more than `most` modules, or are too many.
         """
-        found = [
-            (other, unit)
-            for other in self.modules_naming(word + "(", module, most)
-            for unit in other.units_naming(word)
-        ]
-        for other in self.modules_naming(word + " as ", module, most):
-            for alias in other.aliases_of(word):
-                found.extend((other, unit) for unit in other.units_naming(alias))
+        if module.defines(word):
+            files = self._mentions.files_importing(word, module.name, module.file)
+        else:
+            files = self._mentions.files_naming(f".{word}(", module.file)
+        found: list[tuple[ModuleInfo, Unit]] = []
+        for other in self._loaded(files, most):
+            for name in (word, *other.aliases_of(word)):
+                found.extend((other, unit) for unit in other.units_calling(name))
         return found if len(found) <= self.limits.caller_sites else []
 
     def modules_naming(self, needle: str, asker: ModuleInfo, most: int) -> list[ModuleInfo]:
         """The other modules of the project in whose text `needle` stands; none where they are more than `most`."""
-        files = self._mentions.files_naming(needle, asker.file)
+        return self._loaded(self._mentions.files_naming(needle, asker.file), most)
+
+    def _loaded(self, files: list[str] | None, most: int) -> list[ModuleInfo]:
         if files is None or len(files) > most:
             return []
         modules = [self.load(file, whole=True) for file in files]

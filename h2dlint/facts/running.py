@@ -34,6 +34,9 @@ MAX_STEPS = 60_000
 """Expressions evaluated for one function looked at on its own, with all that it calls."""
 MAX_SIDE_STEPS = 4_000
 """The same for functions that are only looked at for what they store or pass on."""
+CALLER_DEPTH = 3
+"""The same for functions of other modules that are looked at because they call one of this."""
+MAX_CALLER_STEPS = 10_000
 MAX_CALLERS = 4
 """Functions of the module that are looked at because they call another."""
 _DEFAULTS = FactOptions()
@@ -133,7 +136,8 @@ class Running:
         self._units[unit.node] = None
         return self._run_unit(module, unit)
 
-    def _run_unit(self, module: ModuleInfo, unit: Unit, thorough: bool = False) -> Frame:
+    def _run_unit(self, module: ModuleInfo, unit: Unit, depth: int = 0, steps: int = 0) -> Frame:
+        """The function, with calls followed so deep and so many steps taken; both as it deserves, if they are 0."""
         amid_questions, partial_reads = bool(self._open), self._partial_reads
         frame = self._frame(module, unit.node, unit.qualname)
         outer = self._units.get(unit.parent.node) if unit.parent is not None else None
@@ -148,9 +152,9 @@ class Running:
         frame.default_device = body.default_device if body is not None else None
         if frame.default_device is None and module.sets_default_device:
             frame.default_device = SOMEWHERE
-        thorough = thorough or unit.node in self.sought
-        frame.depth = 0 if thorough else MAX_DEPTH - SIDE_DEPTH
-        with _Budget(self, MAX_STEPS if thorough else MAX_SIDE_STEPS):
+        sought = unit.node in self.sought
+        frame.depth = MAX_DEPTH - (depth or (MAX_DEPTH if sought else SIDE_DEPTH))
+        with _Budget(self, steps or (MAX_STEPS if sought else MAX_SIDE_STEPS)):
             self._stack.append(unit.node)
             frame.exhausted = not self._guarded(lambda: self._finish(frame, unit.node.body))
             self._stack.pop()
@@ -203,7 +207,7 @@ class Running:
         known = self._units.get(unit.node)
         before, self.outcomes = self.outcomes, {}
         self._units[unit.node] = None
-        self._run_unit(module, unit, thorough=True)
+        self._run_unit(module, unit, CALLER_DEPTH, MAX_CALLER_STEPS)
         if known is not None:
             self._units[unit.node] = known
         else:

@@ -127,7 +127,8 @@ class Stores(Summaries):
             held = dict(made.fields or ()).get(name)
             if held is not None:
                 found.append((_softened(held), site))
-        found = found or self._assigned_elsewhere(info, name)
+        if not found and any(_may_be_none(held) for held in values):  # made empty, and filled later
+            found = self._assigned_elsewhere(info, name)
         if found:
             values[:] = [held for held, _ in found]
             tags[:] = [(Tag("caller", site.node, path=site.path),) for _, site in found]
@@ -254,6 +255,10 @@ def _says_nothing(value: Value) -> bool:
         or (isinstance(way.value, Instance) and way.value.info is None)
         for way in alternatives(value)
     )
+
+
+def _may_be_none(value: Value) -> bool:
+    return any(isinstance(way.value, Const) for way in alternatives(value))
 
 
 def _same_class(left: ClassInfo, right: ClassInfo) -> bool:

@@ -284,7 +284,7 @@ def _send(array: Array, device: Device, dtype: str | None, order: str, site: Sit
     elif site.named:
         record(site, Ruling(Verdict.NO_TRANSFER, Direction.H2D, (), array))
     return array.but(
-        device=ACCELERATOR if site.asked and device == SOMEWHERE else device,
+        device=device.as_accelerator() if site.asked else device,
         memory=Memory.UNKNOWN,
         dtype=dtype or array.dtype,
         storage=site.frame.interpreter.fresh_storage(),
@@ -420,7 +420,7 @@ def _copy_ruling(target: Value, source: Value, receiver: ast.AST | None, site: S
     here, there = _side(source, site.operand), _side(target, receiver)
     if here.is_cpu and there.is_cpu:
         return H2H
-    if here.is_accelerator and there.is_accelerator:
+    if (here.is_accelerator and there.is_accelerator) or here.may_be(there) or there.may_be(here):
         return D2D
     if here.is_cpu and isinstance(source, Array) and (site.asked or there.is_accelerator):
         return _into_device(target, source, there, site)
