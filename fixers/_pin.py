@@ -75,6 +75,8 @@ def offload_place(site: Site) -> Place | None:
     source = site.call.func.value if isinstance(site.call.func, ast.Attribute) else None
     if site.call.args and site.copy.call == "copy_":
         source = site.call.args[0]
+    while source is not None and isinstance(base_of(source), ast.Subscript):
+        source = base_of(source).value  # type: ignore[attr-defined]
     kept = source is not None and isinstance(base_of(source), ast.Attribute)
     moves = [place for place in site.copy.trace if place.label in ("cpu", "to")]
     return moves[0] if kept and moves and Cause.PAGEABLE in site.copy.causes else None

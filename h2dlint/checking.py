@@ -24,7 +24,7 @@ from h2dlint.discovery import (
 )
 from h2dlint.engine import NOT_ANALYSED, UNUSED, Fixing, Job, Outcome, not_analysed
 from h2dlint.facts.copies import Copy
-from h2dlint.finding import Applicability, Finding, Severity
+from h2dlint.finding import Applicability, Finding, Needle, Severity
 from h2dlint.report import Report
 from h2dlint.run import run, work
 from h2dlint.source import Problem
@@ -209,7 +209,7 @@ class _Plan:
         self._options = options
         self._inventory = inventory
         self._settings: dict[str, _Settings] = {}
-        self._needles: dict[tuple[str, ...], tuple[bytes, ...]] = {}
+        self._needles: dict[tuple[str, ...], tuple[Needle, ...]] = {}
         self.seen: set[str] = set()
         """The absolute paths of all files found."""
         self.dependents: set[str] = set()
@@ -331,7 +331,7 @@ class _Plan:
         codes = {code for settings in self._settings.values() for code in settings.codes}
         return sum(gone(baseline, self.seen, taken, codes) for baseline in self._baselines.values())
 
-    def _needles_of(self, codes: tuple[str, ...]) -> tuple[bytes, ...]:
+    def _needles_of(self, codes: tuple[str, ...]) -> tuple[Needle, ...]:
         if self._inventory:
             return TORCH
         if codes not in self._needles:
@@ -339,7 +339,7 @@ class _Plan:
         return self._needles[codes]
 
 
-def needles_of(codes: Iterable[str]) -> tuple[bytes, ...]:
+def needles_of(codes: Iterable[str]) -> tuple[Needle, ...]:
     """What a file must hold to be worth parsing for the rules with these codes."""
     from h2dlint.rules import all_rules
 

@@ -44,7 +44,14 @@ DEFAULT_EXCLUDES = (
 
 NON_BLOCKING = b"non_blocking"
 
-NEEDLES = (NON_BLOCKING, b"h2dlint:", b"HTD")
+NEEDLES = (
+    NON_BLOCKING,
+    b"h2dlint:",
+    b"HTD",
+    (b".pin_memory(", b"cpu"),
+    (b"parameters(", b".data.to("),
+    (b"parameters(", b".data.cpu("),
+)
 """What the rules of the default set look for in a file; a test holds it against their metadata."""
 
 TORCH = (b"torch", NON_BLOCKING)
@@ -338,13 +345,14 @@ def _positional_arguments(data: bytes, start: int) -> tuple[list[bytes] | None, 
     return found, len(data)
 
 
-def has_needle(data: bytes, needles: Sequence[bytes]) -> bool:
-    """Whether a file with these bytes can hold anything for rules with these needles.
+def has_needle(data: bytes, needles: Sequence[bytes | tuple[bytes, ...]]) -> bool:
+    """Whether a file with these bytes can hold anything for rules with these needles, of a tuple with all in it.
 
     Who looks for the name of the flag also wants the calls that pass it without its name.
     """
-    if any(needle in data for needle in needles):
-        return True
+    for needle in needles:
+        if needle in data if isinstance(needle, bytes) else all(part in data for part in needle):
+            return True
     return NON_BLOCKING in needles and has_positional_flag(data)
 
 

@@ -279,7 +279,7 @@ def _findings(text: str, tree: ast.Module, copies: Sequence[Copy], rules: Sequen
     unproven = [copy for copy in copies if copy.verdict is Verdict.UNPROVEN]
     shown = [copy for copy in unproven if job.show_unproven or _is_strict(job, copy.function)]
     counted = [copy for copy in unproven if not (job.show_unproven or _is_strict(job, copy.function))]
-    worth = [*(copy for copy in copies if copy.verdict in _REPORTED), *shown]
+    worth = [*(copy for copy in copies if copy.verdict in _REPORTED or copy.follows is not None), *shown]
     found: list[Finding] = []
     if worth and rules:
         from h2dlint.regions import visit

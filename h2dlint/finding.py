@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from h2dlint.facts.copies import Copy, Place, Span, Verdict
 
 DOCS_URL = "https://h2dlint.readthedocs.io/rules"
+
+
+Needle: TypeAlias = bytes | tuple[bytes, ...]
 
 
 class Severity(str, Enum):
@@ -70,8 +74,8 @@ class Meta(Struct, frozen=True):
     name: str
     severity: Severity
     since: str
-    needles: tuple[bytes, ...] = ()
-    """A file without any of these byte strings has nothing for this rule."""
+    needles: tuple[Needle, ...] = ()
+    """A file without any of these has nothing for this rule: a byte string, or several that must all be there."""
     default: bool = True
     """Whether the rule runs without being selected. One that does not is opt-in: inside `strict-paths` it runs all the
     same, and what it finds there is an error."""

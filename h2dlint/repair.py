@@ -225,7 +225,7 @@ def _cures(document: Document, offer: _Offer, other: _Offer) -> bool:
         if place.path != document.path:
             continue
         start, end = document.lines.span_offsets(place.span)
-        inside_own = own[0] <= start and end <= own[1]
+        inside_own = own[0] <= start and end <= own[1] and offer.copy.follows is None
         if not inside_own and any(edit.start <= end and start <= edit.end for edit in offer.fix.edits):
             return True
     return False

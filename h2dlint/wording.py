@@ -101,6 +101,12 @@ def pinned_call(copy: Copy, node: cst.Call | None) -> str:
     return f"`{whole}`" if whole and len(whole) <= SHORT + 20 else f"`{pinned}`"
 
 
+def pinned_download(copy: Copy) -> str:
+    """One copy from the device into pinned memory, as code."""
+    text = copy.source_text if quoted(copy.source_text, "") else "source"
+    return f'torch.empty_like({text}, device="cpu", pin_memory=True).copy_({text})'
+
+
 def pin_help(copy: Copy, node: cst.Call | None) -> str:
     """The one line that tells how to pin the source."""
     if copy.max_bytes is not None and copy.max_bytes >= LARGE_BYTES:

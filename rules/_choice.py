@@ -1,8 +1,8 @@
-"""Which rule speaks for a copy that asked to be asynchronous and is not: one code a copy, decided in one place."""
+"""Which rule speaks for a copy that is not what it looks like: one code a copy, decided in one place."""
 
 from __future__ import annotations
 
-from h2dlint.facts.copies import Cause, Copy, Direction, Verdict
+from h2dlint.facts.copies import Cause, Copy, Direction, Next, Verdict
 
 
 def code_of(copy: Copy) -> str | None:
@@ -11,6 +11,8 @@ def code_of(copy: Copy) -> str | None:
         return "HTD107" if copy.direction is Direction.D2H else _upload_code(copy)
     if copy.verdict is Verdict.CONDITIONAL:
         return _slice_code(copy) if copy.causes == (Cause.GAPPED,) else "HTD106"
+    if copy.follows is not None:
+        return "HTD303" if copy.follows.what is Next.PINNED else "HTD108"
     return "HTD190" if copy.verdict is Verdict.UNPROVEN and copy.asked else None
 
 

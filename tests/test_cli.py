@@ -57,7 +57,11 @@ def test_exit_status(write: WriteFiles, cli: Cli, code: str, options: tuple[str,
 
 
 SELECTIONS: dict[str, tuple[Config, Selection, set[str]]] = {
-    "a prefix": (Config(), Selection(select=("HTD10",)), {"HTD101", "HTD102", "HTD103", "HTD104", "HTD106", "HTD107"}),
+    "a prefix": (
+        Config(),
+        Selection(select=("HTD10",)),
+        {"HTD101", "HTD102", "HTD103", "HTD104", "HTD106", "HTD107", "HTD108"},
+    ),
     "all but some": (Config(), Selection(select=("HTD1",), ignore=("HTD10",)), set()),
     "the longer selector decides": (Config(), Selection(select=("HTD101",), ignore=("HTD1", "HTD2")), {"HTD101"}),
     "of two equals, to ignore": (Config(), Selection(select=("HTD101",), ignore=("HTD101",)), set()),

@@ -14,7 +14,7 @@ from h2dlint.rules import Rule, all_rules, codes_for
 from msgspec.structs import replace
 
 from h2dlint.facts.analyse import copies_of
-from h2dlint.facts.copies import Branch, Cause, Copy, Direction, Place, Span, Verdict
+from h2dlint.facts.copies import Branch, Cause, Copy, Direction, Follows, Next, Place, Span, Verdict
 from h2dlint.facts.project import Project
 from h2dlint.finding import Finding, Severity
 from h2dlint.regions import visit
@@ -130,6 +130,12 @@ def conditional(*branches: Branch, **changes: Any) -> Copy:
     return fake(verdict=Verdict.CONDITIONAL, branches=branches, **changes)
 
 
+def fetched(what: Next, **changes: Any) -> Copy:
+    """A download that nobody asked to be asynchronous, and what follows."""
+    plain = replace(FAKE, verdict=Verdict.BLOCKING, direction=Direction.D2H, asked=False, causes=(), call="cpu")
+    return replace(plain, follows=Follows(what, SLICED), **changes)
+
+
 SPEAKS: dict[str, tuple[Copy, str | None, str]] = {
     "a pageable source": (fake(), "HTD101", "error"),
     "a numpy source": (fake(from_numpy=True), "HTD102", "error"),
@@ -161,6 +167,10 @@ SPEAKS: dict[str, tuple[Copy, str | None, str]] = {
     "a copy that cannot be followed": (fake(verdict=Verdict.UNPROVEN, causes=()), "HTD190", "note"),
     "a transfer that never asked": (fake(verdict=Verdict.BLOCKING, asked=False), None, ""),
     "an unproven transfer that never asked": (fake(verdict=Verdict.UNPROVEN, asked=False), None, ""),
+    "a download that is pinned next": (fetched(Next.PINNED), "HTD303", "warning"),
+    "the same of what may be on the host": (fetched(Next.PINNED, verdict=Verdict.UNPROVEN), "HTD303", "note"),
+    "a download that is kept and sent again": (fetched(Next.SENT_ASKING), "HTD108", "warning"),
+    "the same by a move that waits": (fetched(Next.SENT), "HTD108", "warning"),
     "an asynchronous copy": (fake(verdict=Verdict.ASYNC, causes=()), None, ""),
     "no transfer": (fake(verdict=Verdict.NO_TRANSFER, causes=()), None, ""),
 }

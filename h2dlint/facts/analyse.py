@@ -6,14 +6,17 @@ import ast
 import re
 from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Iterator
 
-import msgspec
+from msgspec.structs import replace
 
-from h2dlint.facts.copies import Copy
-from h2dlint.facts.merge import deciding, innermost, merged
-from h2dlint.facts.modules import ModuleInfo, Unit, child_statements, holds
+from h2dlint.facts.callers import ask_callers, seen_from_here
+from h2dlint.facts.copies import Copy, Verdict
+from h2dlint.facts.merge import merged
+from h2dlint.facts.modules import ModuleInfo, child_statements, holds
 from h2dlint.facts.outcomes import Outcome
 from h2dlint.facts.project import Project
+from h2dlint.facts.round_trips import NodePlace, place_of, round_trips, second_copies, sent_again
 from h2dlint.facts.torch_api import TRANSFER_METHODS
 
 _ASKABLE = frozenset({"to", "copy_", "type", *TRANSFER_METHODS})
@@ -27,7 +30,9 @@ def copies_of(project: Project, path: str, text: str, tree: ast.Module, every: b
     text = text.replace("\r\n", "\n").replace("\r", "\n")  # Python's line ends; `splitlines` would find more
     module = project.module(path, text, tree)
     asked, perhaps = _asking_calls(module)
-    lines_asked = sorted(node.lineno for node in (*asked, *perhaps))
+    trips = round_trips(module, asked)
+    lines_asked = sorted(node.lineno for node in (*asked, *perhaps, *trips.downs))
+    project.sought.update(_pinning_units(module))
     project.sought.update(unit.node for unit in module.units if holds(unit.node, lines_asked))
     if every:
         project.sought.update(unit.node for unit in module.units)
@@ -36,17 +41,36 @@ def copies_of(project: Project, path: str, text: str, tree: ast.Module, every: b
         if unit.node in project.sought:
             project.run_unit(module, unit)
     project.settle(module)
-    _ask_callers(project, module, asked)
-    at: dict[_Place, list[Outcome]] = defaultdict(list)
-    for outcome in _seen_from_here(project, module):
-        at[_place(outcome.node)].append(outcome)
-    nodes = {_place(node): node for node in asked}
+    ask_callers(project, module, asked)
+    at: dict[NodePlace, list[Outcome]] = defaultdict(list)
+    pins: list[Outcome] = []
+    for outcome in seen_from_here(project, module):
+        if outcome.pinned_by is None:
+            at[place_of(outcome.node)].append(outcome)
+        else:
+            pins.append(outcome)
+    nodes = {place_of(node): node for node in asked}
     lines = text.split("\n")
-    found = [
-        merged(nodes.get(place) or at[place][0].node, at[place], module, lines)
+    records = {
+        place: merged(nodes.get(place) or at[place][0].node, at[place], module, lines)
         for place in {**nodes, **at}
-        if every or place in nodes or any(outcome.asked for outcome in at[place])
-    ]
+        if place in nodes or any(outcome.asked for outcome in at[place]) or (every and is_shown(at[place]))
+    }
+    fetched = {
+        place: any(outcome.verdict is Verdict.BLOCKING for outcome in seen)
+        for place, seen in at.items()
+        if any(outcome.fetches for outcome in seen)
+    }
+    then = {
+        **sent_again(trips, fetched, records.values(), path, lines),
+        **second_copies(trips, pins, fetched, path, lines),
+    }
+    for place, follows in then.items():
+        if place in records or not every:
+            copy = records.get(place) or merged(at[place][0].node, at[place], module, lines)
+            shown = copy.verdict if copy.verdict is not Verdict.NO_TRANSFER else Verdict.UNPROVEN
+            records[place] = replace(copy, follows=follows, verdict=shown)
+    found = records.values()
     return sorted(found, key=lambda copy: (copy.span.line, copy.span.column, copy.span.end_line, copy.span.end_column))
 
 
@@ -119,125 +143,16 @@ def _may_name_flag(node: ast.Call) -> bool:
     return len(node.args) == 2 and node.func.attr != "type"
 
 
-def _seen_from_here(project: Project, module: ModuleInfo) -> list[Outcome]:
-    """What functions of this module led to, and those of others that were looked at because they call them: which
-    other modules were looked at before must make no difference.
-
-    If one of them imports this one, it was read before, as another tree; the roots are those of this tree.
-    """
-    roots = {None, *(unit.node for unit in module.units)}
-    asked = project.asked_roots.get(module.file, set())
-
-    def counts(file: str, root: ast.AST | None) -> bool:
-        return root in (roots if file == module.file else asked)
-
-    found = [outcome for outcome in project.outcomes.get(module.file, ()) if counts(outcome.root_file, outcome.root)]
-    for outcome in list(found):
-        if outcome.unsettled and outcome.root is not None:
-            found.extend(
-                msgspec.structs.replace(
-                    outcome, root=call.root, root_file=call.root_file, context=(*call.context, *outcome.context)
-                )
-                for call in project.uninformed.get(outcome.root, ())
-                if counts(call.root_file, call.root)
-            )
-    return found
+def _pinning_units(module: ModuleInfo) -> Iterator[ast.AST]:
+    """The functions that pin something and name the host: they may pin what they fetched."""
+    lines = sorted({module.line_at(match.start()) for match in re.finditer(r"\.pin_memory\s*\(", module.text)})
+    for unit in module.units:
+        if lines and holds(unit.node, lines):
+            text = "\n".join(module.lines[unit.node.lineno - 1 : unit.node.end_lineno])
+            if "cpu" in text:
+                yield unit.node
 
 
-_Place = tuple[int, int, int, int]
-
-
-def _place(node: ast.expr) -> _Place:
-    """What a call is known by: its node is another one where an importing module had the file read before."""
-    return node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
-
-
-_CALLS_UP = 3
-"""How many calls up a value is followed: who calls, who calls that one, and so on."""
-
-
-def _ask_callers(project: Project, module: ModuleInfo, asked: dict[ast.Call, None]) -> None:
-    """Where a copy hangs on a parameter, look at the functions that call its function, in this module and in others."""
-    done: set[Unit] = set()
-    for _ in range(_CALLS_UP):
-        waiting = [unit for unit in _open_units(project, module, asked) if unit not in done]
-        if not waiting:
-            break
-        for unit in waiting:
-            project.run_callers(module, _called_as(unit), {unit.node})
-        for unit, places in _open_units(project, module, asked).items():
-            if unit in waiting and _may_be_called_elsewhere(unit, places):
-                project.run_callers_elsewhere(module, unit, _called_as(unit))
-        done.update(waiting)
-
-
-def _open_units(project: Project, module: ModuleInfo, asked: dict[ast.Call, None]) -> dict[Unit, list[ast.expr]]:
-    """The functions of this module whose parameters may leave a copy open, with the calls in them that lead there."""
-    at: dict[_Place, list[Outcome]] = defaultdict(list)
-    for outcome in _seen_from_here(project, module):
-        at[_place(outcome.node)].append(outcome)
-    found: dict[Unit, list[ast.expr]] = defaultdict(list)
-    for node in asked:
-        outcomes = deciding(at[_place(node)])
-        own = innermost(module, node)
-        if not outcomes and own is not None:
-            found[own].append(node)
-        for outcome in outcomes:
-            unit = module.unit_of_node.get(outcome.root) if outcome.unsettled and outcome.root is not None else None
-            if unit is not None:
-                inside = outcome.context[0].node if outcome.context else outcome.node
-                found[unit].append(inside if isinstance(inside, ast.expr) else node)
-    return found
-
-
-def _called_as(unit: Unit) -> str:
-    return unit.owner.name if unit.owner is not None and unit.node.name == "__init__" else unit.node.name
-
-
-_CALLED_BY_TORCH = frozenset({"forward", "backward", "main", "setup"})
-"""Names that say nothing of who is called, or are called through something else."""
-
-
-def _may_be_called_elsewhere(unit: Unit, places: list[ast.expr]) -> bool:
-    """Whether what callers in other modules pass may decide what happens at these places of the function."""
-    name = _called_as(unit)
-    if unit.parent is not None or name.startswith("__") or name in _CALLED_BY_TORCH:
-        return False
-    reached = _names_behind(unit.node, places)
-    return any(parameter.arg in reached and not _is_plain(parameter) for parameter in _parameters(unit))
-
-
-def _parameters(unit: Unit) -> list[ast.arg]:
-    arguments = unit.node.args
-    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs][unit.owner is not None :]
-
-
-_PLAIN = frozenset({"int", "float", "str", "bool", "torch.device", "torch.dtype"})
-
-
-def _is_plain(parameter: ast.arg) -> bool:
-    """Whether a parameter is a number, a text or a device: it says nothing of a tensor's memory."""
-    annotation = ast.unparse(parameter.annotation) if parameter.annotation is not None else ""
-    return annotation in _PLAIN or parameter.arg in ("device", "dtype")
-
-
-def _names_behind(function: ast.AST, places: list[ast.expr]) -> set[str]:
-    """The variables that some expressions of a function are made of, over all its assignments."""
-    made_of: dict[str, set[str]] = defaultdict(set)
-    for node in ast.walk(function):
-        if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.NamedExpr, ast.comprehension)):
-            source = node.iter if isinstance(node, (ast.For, ast.comprehension)) else node.value
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            for target in [name for one in targets for name in _names_in(one)]:
-                made_of[target] |= _names_in(source) if source is not None else set()
-    found: set[str] = set()
-    waiting = {name for place in places for name in _names_in(place)}
-    while waiting:
-        name = waiting.pop()
-        found.add(name)
-        waiting |= made_of[name] - found
-    return found
-
-
-def _names_in(node: ast.AST) -> set[str]:
-    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+def is_shown(outcomes: list[Outcome]) -> bool:
+    """Whether anything is known of a transfer: one that may lead to the host, or find the tensor there, is not."""
+    return any(outcome.verdict is not Verdict.NO_TRANSFER or not outcome.fetches for outcome in outcomes)

@@ -72,6 +72,24 @@ class Branch(Struct, frozen=True):
     place: Place | None
 
 
+class Next(str, Enum):
+    """What is done with the pageable result of a download."""
+
+    PINNED = "pinned"
+    """It is copied once more, into pinned memory."""
+    SENT = "sent"
+    """It is kept, and sent to the device again."""
+    SENT_ASKING = "sent-asking"
+    """The same, with `non_blocking=True`."""
+
+
+class Follows(Struct, frozen=True):
+    """What follows a download, and where."""
+
+    what: Next
+    place: Place
+
+
 class Copy(Struct, frozen=True):
     """One call that moves, or may move, data between host and device."""
 
@@ -109,3 +127,5 @@ class Copy(Struct, frozen=True):
     """How the deciding side lies in its memory: a layout form, such as `dense` or `gapped`."""
     rows: int | None = None
     """The size of the deciding side's first axis, where it is a constant of the program."""
+    follows: Follows | None = None
+    """For a download that nobody asked to be asynchronous: what is done with its pageable result."""

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable, Iterable
 
 from h2dlint.facts import layout as lay
+from h2dlint.facts.copies import Direction, Verdict
 from h2dlint.facts.domain import (
     CPU,
     NOTHING,
@@ -34,6 +35,7 @@ from h2dlint.facts.domain import (
 from h2dlint.facts.flags import Truth, truth
 from h2dlint.facts.frame import Frame
 from h2dlint.facts.layout import DENSE_UNRANKED, Form, Layout, Size, Symbol
+from h2dlint.facts.outcomes import Outcome
 from h2dlint.facts.torch_api import DTYPES, MAY_ALIAS, SAME_DTYPE, TAKES_NUMBERS, Effect, Op
 
 MAX_WAYS = 12
@@ -597,11 +599,38 @@ def pinned(value: Value, node: ast.AST, frame: Frame) -> Value:
         if inner.layout.form is Form.GAPPED:
             message += " and keeps the gaps"
         trail = frame.trail(node, "pin_memory", message, inner.trail)
+        _note_second_copy(inner, node, frame)
         return inner.but(
             device=CPU, memory=Memory.PINNED, trail=trail, storage=frame.interpreter.fresh_storage(), from_numpy=False
         )
 
     return mapped(value, one)
+
+
+def _note_second_copy(array: Array, node: ast.AST, frame: Frame) -> None:
+    """A tensor that a transfer method has just given is pinned: if it was fetched, this is its second host copy."""
+    made = array.trail
+    if made is None or made.path != frame.module.path or made.label not in TRANSFERS_HOME:
+        return
+    if isinstance(made.node, ast.Call):
+        frame.interpreter.record(
+            Outcome(
+                made.node,
+                made.label,
+                Verdict.NO_TRANSFER,
+                Direction.D2H,
+                False,
+                context=frame.context,
+                module=frame.module.file,
+                root=frame.root,
+                root_file=frame.root_file,
+                pinned_by=node,
+            )
+        )
+
+
+TRANSFERS_HOME = frozenset({"cpu", "to"})
+"""The methods that can bring a tensor to the host."""
 
 
 def torch_call(

@@ -57,6 +57,10 @@ class Outcome(Struct, frozen=True, eq=False):
     """The function that the copy stands in."""
     to_accelerator: bool = False
     """The destination is shown to be an accelerator, not just assumed."""
+    fetches: bool = False
+    """Brings a tensor to the host, or finds it there, without being asked to be asynchronous: into pageable memory."""
+    pinned_by: ast.AST | None = None
+    """The call that copies what was fetched here once more, into pinned memory; such an outcome says nothing else."""
 
     @property
     def unsettled(self) -> bool:

@@ -76,6 +76,8 @@ class Site(Struct):
     open: bool = False
     doubtful: bool = False
     """Asked only under a switch that is off or unknown."""
+    fetches: bool = False
+    """Whether it brings a tensor home without being asked to be asynchronous."""
 
     def judge(self, source: Array | None, flag: Value | None, tags: tuple[Tag, ...]) -> Site:
         """The site for one combination of alternatives."""
@@ -160,6 +162,7 @@ def _note(site: Site, ruling: Ruling, tags: tuple[Tag, ...]) -> None:
             frame.root_file,
             frame.function,
             site.to_accelerator,
+            site.fetches,
         )
     )
 
@@ -308,7 +311,7 @@ def _fetch(array: Array, dtype: str | None, site: Site) -> Value:
     verdict = Verdict.ASYNC if site.asked else Verdict.BLOCKING
     if array.layout.form is Form.EMPTY:
         verdict = Verdict.NO_TRANSFER
-    record(site, Ruling(verdict, Direction.D2H, (), host))
+    record(replace(site, fetches=not site.asked), Ruling(verdict, Direction.D2H, (), host))
     return host
 
 
@@ -340,8 +343,11 @@ def _bring_home(array: Array | None, dtype: str | None, site: Site) -> Value:
     base = array or Array("tensor", CPU, memory, DENSE_UNRANKED)
     trail = site.frame.trail(site.node, site.name, f"`.{site.name}` brings it to the host", base.trail)
     host = base.but(device=CPU, memory=memory, dtype=dtype or base.dtype, trail=trail, index_built=False)
-    if site.named:
-        record(site, Ruling(Verdict.ASYNC, Direction.D2H, (), host) if site.asked else NO_TRANSFER)
+    if site.asked:
+        record(site, Ruling(Verdict.ASYNC, Direction.D2H, (), host))
+    else:  # fetched, or there already: a caller may know
+        ruling = NO_TRANSFER if site.named else Ruling(Verdict.NO_TRANSFER, Direction.D2H, (), host)
+        record(replace(site, fetches=True, open=not site.named), ruling)
     return host
 
 

@@ -63,6 +63,7 @@ def sites_of(path: str, text: str, options: FixOptions = FixOptions()) -> list[S
 
     document = Document(path, text, parse(text))
     copies: Sequence[Copy] = copies_of(Project(), path, text, document.tree)
-    wanted = (copy for copy in copies if copy.verdict in (Verdict.FAKE_ASYNC, Verdict.CONDITIONAL))
+    doubtful = (Verdict.FAKE_ASYNC, Verdict.CONDITIONAL)
+    wanted = (copy for copy in copies if copy.verdict in doubtful or copy.follows is not None)
     found = (site_of(document, copy, options) for copy in wanted)
     return [site for site in found if site is not None]

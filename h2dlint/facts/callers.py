@@ -1,0 +1,105 @@
+"""Where a copy hangs on what a function is given: who calls it, in this module and in others, and what was seen there."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+
+from msgspec.structs import replace
+
+from h2dlint.facts.merge import deciding, innermost
+from h2dlint.facts.modules import ModuleInfo, Unit
+from h2dlint.facts.outcomes import Outcome
+from h2dlint.facts.project import Project
+from h2dlint.facts.round_trips import NodePlace, place_of
+
+
+def seen_from_here(project: Project, module: ModuleInfo) -> list[Outcome]:
+    """What functions of this module led to, and those of others that were looked at because they call them: which
+    other modules were looked at before must make no difference.
+
+    If one of them imports this one, it was read before, as another tree; the roots are those of this tree.
+    """
+    roots = {None, *(unit.node for unit in module.units)}
+    asked = project.asked_roots.get(module.file, set())
+
+    def counts(file: str, root: ast.AST | None) -> bool:
+        return root in (roots if file == module.file else asked)
+
+    found = [outcome for outcome in project.outcomes.get(module.file, ()) if counts(outcome.root_file, outcome.root)]
+    for outcome in list(found):
+        if outcome.unsettled and outcome.root is not None:
+            found.extend(
+                replace(
+                    outcome, root=call.root, root_file=call.root_file, context=(*call.context, *outcome.context)
+                )
+                for call in project.uninformed.get(outcome.root, ())
+                if counts(call.root_file, call.root)
+            )
+    return found
+
+
+_CALLS_UP = 3
+"""How many calls up a value is followed: who calls, who calls that one, and so on."""
+
+
+def ask_callers(project: Project, module: ModuleInfo, asked: dict[ast.Call, None]) -> None:
+    """Where a copy hangs on a parameter, look at the functions that call its function, in this module and in others."""
+    done: set[Unit] = set()
+    for _ in range(            if unit is not None:
+                inside = outcome.context[0].node if outcome.context else outcome.node
+                found[unit].append(inside if isinstance(inside, ast.expr) else node)
+    return found
+
+
+def _called_as(unit: Unit) -> str:
+    return unit.owner.name if unit.owner is not None and unit.node.name == "__init__" else unit.node.name
+
+
+_CALLED_BY_TORCH = frozenset({"forward", "backward", "main", "setup"})
+"""Names that say nothing of who is called, or are called through something else."""
+
+
+def _may_be_called_elsewhere(unit: Unit, places: list[ast.expr]) -> bool:
+    """Whether what callers in other modules pass may decide what happens at these places of the function."""
+    name = _called_as(unit)
+    if unit.parent is not None or name.startswith("__") or name in _CALLED_BY_TORCH:
+        return False
+    reached = _names_behind(unit.node, places)
+    return any(parameter.arg in reached and not _is_plain(parameter) for parameter in _parameters(unit))
+
+
+def _parameters(unit: Unit) -> list[ast.arg]:
+    arguments = unit.node.args
+    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs][unit.owner is not None :]
+
+
+_PLAIN = frozenset({"int", "float", "str", "bool", "torch.device", "torch.dtype"})
+
+
+def _is_plain(parameter: ast.arg) -> bool:
+    """Whether a parameter is a number, a text or a device: it says nothing of a tensor's memory."""
+    annotation = ast.unparse(parameter.annotation) if parameter.annotation is not None else ""
+    return annotation in _PLAIN or parameter.arg in ("device", "dtype")
+
+
+def _names_behind(function: ast.AST, places: list[ast.expr]) -> set[str]:
+    """The variables that some expressions of a function are made of, over all its assignments."""
+    made_of: dict[str, set[str]] = defaultdict(set)
+    for node in ast.walk(function):
+        if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.NamedExpr, ast.comprehension)):
+            source = node.iter if isinstance(node, (ast.For, ast.comprehension)) else node.value
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in [name for one in targets for name in _names_in(one)]:
+                made_of[target] |= _names_in(source) if source is not None else set()
+    found: set[str] = set()
+    waiting = {name for place in places for name in _names_in(place)}
+    while waiting:
+        name = waiting.pop()
+        found.add(name)
+        waiting |= made_of[name] - found
+    return found
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
