@@ -67,7 +67,12 @@ def fix(site: Site) -> Fix | Refusal | None:
 
 
 def _own_flag(site: Site) -> Guard | None:
-    """A flag that this function has worked out above: an availability test, alone or with more that must hold."""
+    """A flag that this function has worked out above: an availability test, alone or with more that must hold.
+
+    Not where an upload in sight counts on the pin: with the flag off by other means, that one would stall.
+    """
+    if site.copy.follows is not None and site.copy.follows.what is Next.SENT_ASKING:
+        return None
     inner: ast.AST = site.statement
     for outer in site.document.around(site.statement):
         for _, block in blocks(outer):

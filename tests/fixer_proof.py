@@ -49,8 +49,10 @@ class StandIn(TorchFunctionMode):
         if func is torch.Tensor.pin_memory:
             return self._pin(args[0])
         pins = kwargs.pop("pin_memory", False)
-        if func is torch.Tensor.cuda or (func is torch.Tensor.to and kwargs.get("non_blocking")):
-            return args[0].clone() if func is torch.Tensor.cuda else func(*args, **{**kwargs, "copy": True})
+        if func in (torch.Tensor.cuda, torch.Tensor.cpu):
+            return args[0].clone()
+        if func is torch.Tensor.to and (kwargs.get("non_blocking") or _names_a_device(args, kwargs)):
+            return func(*args, **{**kwargs, "copy": True})
         made = func(*args, **kwargs)
         if pins:
             self.pinned.add(made.untyped_storage().data_ptr())
@@ -63,6 +65,10 @@ class StandIn(TorchFunctionMode):
         made = torch.empty_strided(source.shape, source.stride(), dtype=source.dtype).copy_(source)
         self.pinned.add(made.untyped_storage().data_ptr())
         return made
+
+
+def _names_a_device(args: Any, kwargs: dict[str, Any]) -> bool:
+    return "device" in kwargs or any(isinstance(one, (str, torch.device)) for one in args[1:2])
 
 
 def prepared(code: str, case: Case, sizes: tuple[int, int], dtype: torch.dtype, device: str) -> Callable[[], Any]:
@@ -110,6 +116,11 @@ def described(value: Any, strides: bool = True) -> Any:
 def keeps_strides(case: Case) -> bool:
     """Whether the rewrite promises the same strides: an expanded view repeats one row instead of copying it."""
     return case.fixer != "expand_after_copy"
+
+
+def may_wait(case: Case) -> bool:
+    """Whether the host waits before and after: a download that nobody asked to be asynchronous stays one."""
+    return case.fixer == "pin_restored"
 
 
 def traffic(code: str, case: Case, sizes: tuple[int, int], dtype: torch.dtype) -> Traffic:
