@@ -127,5 +127,7 @@ class Copy(Struct, frozen=True):
     """How the deciding side lies in its memory: a layout form, such as `dense` or `gapped`."""
     rows: int | None = None
     """The size of the deciding side's first axis, where it is a constant of the program."""
+    dtype: str = ""
+    """The element type of the deciding side, by its last name, where it is known."""
     follows: Follows | None = None
     """For a download that nobody asked to be asynchronous: what is done with its pageable result."""

@@ -55,6 +55,7 @@ def merged(node: ast.expr, outcomes: list[Outcome], module: ModuleInfo, lines: l
         to_accelerator=bool(fakes) and all(outcome.to_accelerator for outcome in fakes),
         layout=array.layout.form.value if array is not None else "",
         rows=leading_size(array),
+        dtype=(array.dtype or "") if array is not None and not _seen_from_a_caller(shown) else "",
     )
 
 
