@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from h2dlint.fixers._scope import Scope, binds, is_shared, names_in, own_nodes, parameters, position, statements, words
+from h2dlint.fixers._torch_names import imported_function, torch_if_imported
 
 from h2dlint.facts.torch_api import DTYPES
 from h2dlint.fixing import Site
@@ -61,7 +62,7 @@ class Chain:
         """Reads of the names inside the chain itself."""
         self.floating = False
         self.arithmetic = False
-        self._torch = site.torch_name()
+        self._torch = torch_if_imported(site)
         self.follow(source)
         if self.floating and self.arithmetic:
             raise NotExactError("floating-point arithmetic can give other values on the device")
@@ -108,6 +109,8 @@ class Chain:
         name = last_name(node.func)
         if isinstance(node.func, ast.Name) and node.func.id in ("list", "tuple") and len(node.args) == 1:
             self.follow(node.args[0])
+        elif imported := imported_function(self.site, node.func):
+            self._function(node, imported)
         elif not isinstance(node.func, ast.Attribute):
             raise NotExactError(f"`{name or _short(node)}` is not known to be index construction")
         elif self._is_torch(node.func.value):
@@ -218,7 +221,7 @@ class Chain:
     def _starts_at_torch(self, node: ast.expr) -> bool:
         while isinstance(node, (ast.Call, ast.Attribute, ast.Subscript)):
             node = node.func if isinstance(node, ast.Call) else node.value
-        return self._is_torch(node)
+        return self._is_torch(node) or bool(imported_function(self.site, node))
 
     def _is_list_name(self, name: str) -> bool:
         """Whether a name of the chain always holds a Python list: its truth is its length."""

@@ -16,6 +16,7 @@ from h2dlint.fixers._scope import (
     statements,
     words,
 )
+from h2dlint.fixers._torch_names import imported_function, torch_if_imported
 from msgspec import Struct
 
 from h2dlint.fixing import Site
@@ -88,17 +89,24 @@ def _binds_here(statement: ast.stmt, name: str) -> bool:
 
 def is_factory(site: Site, node: ast.expr) -> bool:
     """Whether a call allocates with torch and takes `pin_memory=`."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in PINNABLE:
+    if not isinstance(node, ast.Call):
         return False
-    if not node.func.attr.startswith("new_") and not (
-        isinstance(node.func.value, ast.Name) and node.func.value.id == site.torch_name()
-    ):
+    name = imported_function(site, node.func) or _of_torch(site, node.func)
+    if name not in PINNABLE:
         return False
     given = {keyword.arg: keyword.value for keyword in node.keywords}
     pin = given.get("pin_memory")
     if None in given or "out" in given or not (pin is None or (isinstance(pin, ast.Constant) and not pin.value)):
         return False
-    return node.func.attr != "tensor" or _is_python_data(site, node)
+    return name != "tensor" or _is_python_data(site, node)
+
+
+def _of_torch(site: Site, func: ast.expr) -> str:
+    """`arange` of `torch.arange`, `new_zeros` of any tensor's; empty for anything else."""
+    if not isinstance(func, ast.Attribute):
+        return ""
+    on_torch = isinstance(func.value, ast.Name) and func.value.id == torch_if_imported(site)
+    return func.attr if on_torch or func.attr.startswith("new_") else ""
 
 
 def _is_python_data(site: Site, call: ast.Call) -> bool:
@@ -207,7 +215,7 @@ def _is_library(func: ast.expr, site: Site) -> bool:
     node = func
     while isinstance(node, ast.Attribute):
         node = node.value
-    return isinstance(node, ast.Name) and node.id in (site.torch_name(), "np", "numpy")
+    return isinstance(node, ast.Name) and node.id in (torch_if_imported(site), "np", "numpy")
 
 
 def _is_query(parents: list[ast.AST]) -> bool:

@@ -18,6 +18,7 @@ from h2dlint.fixers._scope import (
     statements,
     unseen_calls,
 )
+from h2dlint.fixers._torch_names import torch_if_imported
 
 from h2dlint.finding import Edit
 from h2dlint.fixing import Site
@@ -117,7 +118,7 @@ class Hoist:
             self._check_calls(part, stays)
 
     def _check_calls(self, part: ast.stmt, stays: ast.stmt) -> None:
-        torch = self.site.torch_name()
+        torch = torch_if_imported(self.site)
         strange = [
             call
             for call in unseen_calls(self.site, stays)

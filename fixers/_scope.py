@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
+from h2dlint.fixers._torch_names import torch_if_imported
+
 from h2dlint.fixing import Site
 
 Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module
@@ -180,7 +182,7 @@ def is_quiet_call(site: Site, call: ast.Call, depth: int = 2) -> bool:
         return func.id in _QUIET_BUILTINS and func.id not in binds(site.tree)
     if not isinstance(func, ast.Attribute):
         return False
-    if isinstance(func.value, ast.Name) and func.value.id == site.torch_name():
+    if isinstance(func.value, ast.Name) and func.value.id == torch_if_imported(site):
         return func.attr in _QUIET_TORCH
     if func.attr in _QUIET_METHODS:
         return True

@@ -27,7 +27,7 @@ from __future__ import annotations
 import ast
 
 from h2dlint.fixers._pin import guard_at, obstacle, pin_applicability
-from h2dlint.fixers._scope import scope_of, unused_name
+from h2dlint.fixers._scope import block_of, scope_of, unused_name
 from h2dlint.fixers._snapshot import can_precede, can_rebind, is_short, needs_dense
 from h2dlint.fixers._text import (
     after_receiver,
@@ -85,12 +85,24 @@ class _Snapshot:
             return self._done([rewritten(self.site, self._appended(f"{self.dense}.pin_memory()"))])
         if can_rebind(self.site, self.source) and can_precede(self.site, self.source):
             lines = self._lines(self.site.source(self.source))
-            return self._done([self.site.insert_before(self.site.statement, lines)])
+            return self._done([self._beside_another(lines) or self.site.insert_before(self.site.statement, lines)])
         if can_precede(self.site, self.source):
             return self._named()
         if is_short(self.site, self.source) and not self.real:
             return self._inline()
         return Refusal(NO_PLACE)
+
+    def _beside_another(self, lines: list[str]) -> Edit | None:
+        """The pin in a block right above that pins something else under the same flag; None where there is none."""
+        block = block_of(self.site, self.site.statement)
+        place = block.index(self.site.statement)
+        above = block[place - 1] if place else None
+        if len(lines) != 2 or not isinstance(above, ast.If) or above.orelse:
+            return None
+        pins = all(isinstance(one, ast.Assign) and last_name(one.value) == "pin_memory" for one in above.body)
+        if not pins or ast.unparse(above.test) != self.guard.expression:
+            return None
+        return self.site.insert_after(above.body[-1], [lines[1].strip()])
 
     def _appended(self, text: str) -> list[Edit]:
         if self.transfer.into is None:

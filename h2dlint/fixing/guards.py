@@ -238,9 +238,28 @@ def _attribute_flag(document: Document, statement: ast.stmt) -> str | None:
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Attribute):
             target = node.targets[0]
             set_once = len(re.findall(rf"\.{target.attr}\s*(?::[^=\n]*)?=[^=]", document.text)) == 1
-            if set_once and is_availability(document, node.value, node) and dotted_name(target.value) == own:
+            if set_once and _implies(document, constructor, node) and dotted_name(target.value) == own:
                 return f"{own}.{target.attr}"
     return None
+
+
+def _implies(document: Document, constructor: ast.FunctionDef, statement: ast.Assign) -> bool:
+    """Whether what is stored holds only where memory can be pinned, and wherever it can unless somebody opts out."""
+    value = statement.value
+    operands = value.values if isinstance(value, ast.BoolOp) and isinstance(value.op, ast.And) else [value]
+    tests = [one for one in operands if is_availability(document, one, statement)]
+    return bool(tests) and all(one in tests or _is_on_by_default(constructor, one) for one in operands)
+
+
+def _is_on_by_default(function: ast.FunctionDef, node: ast.expr) -> bool:
+    """Whether an expression is a parameter with the default True."""
+    spec = function.args
+    plain = [*spec.posonlyargs, *spec.args]
+    pairs = [*zip(plain[len(plain) - len(spec.defaults) :], spec.defaults, strict=True)]
+    pairs += [(one, value) for one, value in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if value is not None]
+    return isinstance(node, ast.Name) and any(
+        one.arg == node.id and isinstance(value, ast.Constant) and value.value is True for one, value in pairs
+    )
 
 
 def _method_of(
@@ -277,10 +296,16 @@ def _imported_flag(document: Document, statement: ast.stmt) -> str | None:
 
 
 def _takes_nothing(document: Document, name: str, statement: ast.stmt) -> bool:
-    """Whether the imported function can be called without arguments; False where it was not found."""
+    """Whether the imported function can be called without arguments; False where it was not found.
+
+    A package may hand on what a module of its own defines: then the project's only flag of that name is meant.
+    """
     module, _, last = absolute_name(document, name, statement).rpartition(".")
-    definition = _definition(project_files(package_root(document.file)).text(module), last)
-    return definition is not None and not _required(definition)
+    files = project_files(package_root(document.file))
+    definition = _definition(files.text(module), last)
+    if definition is not None:
+        return not _required(definition)
+    return module in files.files and sum(one.called and one.name == last for one in _flags_of(files.root)) == 1
 
 
 # --- flags and helpers of the project -----------------------------------------------------------------------------
