@@ -170,6 +170,20 @@ def test_a_flag_without_its_name_does_not_slip_through(code: str, expected: bool
     assert has_needle(code.encode(), NEEDLES) is expected
 
 
+WORDS = {
+    "pins what may be fetched": ("x.cpu().pin_memory()", True),
+    "pins and does not name the host": ("x.pin_memory()", False),
+    "fetches and does not pin": ("x.cpu()", False),
+    "moves the data of parameters": ("for p in m.parameters():\n    p.data = p.data.to(d)", True),
+    "moves some other data": ("p.data = p.data.to(d)", False),
+}
+
+
+@pytest.mark.parametrize(("code", "expected"), WORDS.values(), ids=WORDS.keys())
+def test_a_needle_of_several_words_wants_them_all(code: str, expected: bool) -> None:
+    assert has_needle(code.encode(), NEEDLES) is expected
+
+
 ABSURD = {
     "a call in a call in a call": b".to(" * 200_000,
     "balanced towers": (b".to(" * 19 + b"x, y" + b")" * 19) * 10_000,

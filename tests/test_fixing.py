@@ -81,6 +81,11 @@ def test_a_line_behind(text: str, expected: str) -> None:
     assert edited(document, insert_after(document, statement_at(document), ["new()"])) == expected
 
 
+def test_a_form_feed_is_not_repeated() -> None:
+    document = document_of("x = 1\n\fy = 2\n")
+    assert edited(document, insert_before(document, document.tree.body[1], ["new"])) == "x = 1\nnew\n\fy = 2\n"
+
+
 def test_several_lines_keep_their_own_indent() -> None:
     document = document_of("if a:\n    here()\n")
     edit = insert_before(document, statement_at(document), ["for row in rows:\n    send(row)", "done()"])
@@ -441,6 +446,12 @@ def site_in(folder: Path, name: str = "pkg/a.py", options: FixOptions = FixOptio
     return sites_of(file, text, options)[0]
 
 
+OPT_OUT = (
+    "import torch\n\n\nclass A:\n    def __init__(self, pin=True):\n"
+    "        self.pin = pin and torch.cuda.is_available()\n\n"
+    "    def send(self, device):\n        host = torch.rand(99999)\n"
+    "        return host.to(device, non_blocking=True)\n"
+)
 GUARDS: dict[str, tuple[dict[str, str], FixOptions, str, str]] = {
     "none in the project: torch's own test": ({"pkg/a.py": SEND}, FixOptions(), "torch.cuda.is_available()", ""),
     "torch under another name": (
@@ -543,6 +554,28 @@ GUARDS: dict[str, tuple[dict[str, str], FixOptions, str, str]] = {
     ),
     "a folder of scripts that do not": (
         {"scripts/u.py": UTILS, "scripts/a.py": SEND},
+        FixOptions(),
+        "torch.cuda.is_available()",
+        "",
+    ),
+    "a function that a package of the project hands on": (
+        {
+            "pkg/utils/__init__.py": "from pkg.utils.common import *\n",
+            "pkg/utils/common.py": UTILS,
+            "pkg/a.py": "from pkg.utils import is_pin_memory_available\n" + SEND,
+        },
+        FixOptions(),
+        "is_pin_memory_available()",
+        "",
+    ),
+    "a flag of the object that its maker may turn off": (
+        {"pkg/a.py": OPT_OUT},
+        FixOptions(),
+        "self.pin",
+        "",
+    ),
+    "a flag of the object that its maker must turn on": (
+        {"pkg/a.py": OPT_OUT.replace("pin=True", "pin=False")},
         FixOptions(),
         "torch.cuda.is_available()",
         "",

@@ -77,9 +77,9 @@ class Document:
         return self.text[start:end]
 
     def indent_of(self, statement: ast.stmt) -> str:
-        """The white space in front of a statement's first line."""
+        """The white space in front of a statement's first line; what stands before a form feed does not count."""
         line = self.lines.line(statement.lineno)
-        return line[: len(line) - len(line.lstrip(" \t\f"))]
+        return line[: len(line) - len(line.lstrip(" \t\f"))].rpartition("\f")[2]
 
     def statement_of(self, node: ast.AST) -> ast.stmt:
         """The innermost statement that holds `node`, or `node` itself.
