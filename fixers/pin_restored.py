@@ -55,6 +55,10 @@ def fix(site: Site) -> Fix | Refusal | None:
     move = _move_of(site)
     if move is None:
         return Refusal("the move does more than bring the tensor to the host")
+    if move.casts:
+        return Refusal(
+            "it changes the type on the way, which goes through pageable memory in any case: cast on the device first"
+        )
     if follows.what is not Next.PINNED:
         guard = _own_flag(site) or guard_at(site, site.statement)
         edits = _copied(site, move, site.call, guard.expression if guard.needed else "True")
@@ -94,11 +98,12 @@ def _implies(site: Site, statement: ast.stmt) -> bool:
 
 
 class _Move(Struct, frozen=True):
-    """`source.to(device, dtype)` or `source.cpu()`."""
+    """`source.to(device)` or `source.cpu()`."""
 
     source: ast.expr
     device: str
-    dtype: str
+    casts: bool = False
+    """Whether it changes the type as well. Into pinned memory of another type torch copies by a pageable detour."""
 
 
 def _move_of(site: Site) -> _Move | None:
@@ -107,14 +112,13 @@ def _move_of(site: Site) -> _Move | None:
         return None
     if call.func.attr == "cpu":
         plain = not call.args and all(word.arg == "non_blocking" for word in call.keywords)
-        return _Move(call.func.value, '"cpu"', "") if plain else None
+        return _Move(call.func.value, '"cpu"') if plain else None
     transfer = transfer_of(site)
     if transfer is None or not transfer.plain or transfer.device is None or transfer.into is not None:
         return None
     if not is_pure(transfer.device) and not isinstance(transfer.device, ast.Call):
         return None
-    dtype = f"dtype={site.source(transfer.dtype)}, " if transfer.dtype is not None else ""
-    return _Move(transfer.source, site.source(transfer.device), dtype)
+    return _Move(transfer.source, site.source(transfer.device), transfer.dtype is not None)
 
 
 def _copied(site: Site, move: _Move, instead_of: ast.expr, flag: str) -> list[Edit]:
@@ -127,7 +131,7 @@ def _copied(site: Site, move: _Move, instead_of: ast.expr, flag: str) -> list[Ed
             raise RefusedError("the source would have to be evaluated before the statement it stands in")
         name = unused_name(scope_of(site), "src", "fetched")
         lines = [site.insert_before(site.statement, [assigned(site, name, source)])]
-    text = f"{torch}.empty_like({name}, {move.dtype}device={move.device}, pin_memory={flag}).copy_({name})"
+    text = f"{torch}.empty_like({name}, device={move.device}, pin_memory={flag}).copy_({name})"
     return [*lines, rewritten(site, [site.replace(instead_of, text)])]
 
 

@@ -118,9 +118,9 @@ def keeps_strides(case: Case) -> bool:
     return case.fixer != "expand_after_copy"
 
 
-def may_wait(case: Case) -> bool:
+def may_wait(fixer: str) -> bool:
     """Whether the host waits before and after: a download that nobody asked to be asynchronous stays one."""
-    return case.fixer == "pin_restored"
+    return fixer == "pin_restored"
 
 
 def traffic(code: str, case: Case, sizes: tuple[int, int], dtype: torch.dtype) -> Traffic:
