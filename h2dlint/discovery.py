@@ -48,7 +48,10 @@ NEEDLES = (
     NON_BLOCKING,
     b"h2dlint:",
     b"HTD",
-    (b".pin_memory(", b"cpu"),
+    (b".pin_memory(", b".cpu("),
+    (b".pin_memory(", b'.to("cpu"'),
+    (b".pin_memory(", b".to('cpu'"),
+    (b".pin_memory(", b'.to(device="cpu"'),
     (b"parameters(", b".data.to("),
     (b"parameters(", b".data.cpu("),
 )

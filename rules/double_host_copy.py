@@ -50,7 +50,15 @@ from h2dlint.finding import Finding, Meta, Severity
 if TYPE_CHECKING:
     import libcst as cst
 
-META = Meta("HTD303", "double-host-copy", Severity.WARNING, since="0.1", needles=((b".pin_memory(", b"cpu"),))
+_FETCHES = (b".cpu(", b'.to("cpu"', b".to('cpu'", b'.to(device="cpu"')
+
+META = Meta(
+    "HTD303",
+    "double-host-copy",
+    Severity.WARNING,
+    since="0.1",
+    needles=tuple((b".pin_memory(", fetches) for fetches in _FETCHES),
+)
 
 BAD = """
 import torch

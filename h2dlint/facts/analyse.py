@@ -143,13 +143,16 @@ def _may_name_flag(node: ast.Call) -> bool:
     return len(node.args) == 2 and node.func.attr != "type"
 
 
+_FETCHES = re.compile(r"\.cpu\s*\(|\.to\s*\([^()]*cpu")
+
+
 def _pinning_units(module: ModuleInfo) -> Iterator[ast.AST]:
-    """The functions that pin something and name the host: they may pin what they fetched."""
+    """The functions that pin something and fetch something: it may be the same."""
     lines = sorted({module.line_at(match.start()) for match in re.finditer(r"\.pin_memory\s*\(", module.text)})
     for unit in module.units:
         if lines and holds(unit.node, lines):
             text = "\n".join(module.lines[unit.node.lineno - 1 : unit.node.end_lineno])
-            if "cpu" in text:
+            if _FETCHES.search(text):
                 yield unit.node
 
 

@@ -1,4 +1,4 @@
-"""Where a copy hangs on what a function is given: who calls it, in this module and in others, and what was seen there."""
+"""Where a copy hangs on what a function is given: who calls it, in this module and in others."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ def seen_from_here(project: Project, module: ModuleInfo) -> list[Outcome]:
     for outcome in list(found):
         if outcome.unsettled and outcome.root is not None:
             found.extend(
-                replace(
-                    outcome, root=call.root, root_file=call.root_file, context=(*call.context, *outcome.context)
-                )
+                replace(outcome, root=call.root, root_file=call.root_file, context=(*call.context, *outcome.context))
                 for call in project.uninformed.get(outcome.root, ())
                 if counts(call.root_file, call.root)
             )
@@ -46,7 +44,32 @@ _CALLS_UP = 3
 def ask_callers(project: Project, module: ModuleInfo, asked: dict[ast.Call, None]) -> None:
     """Where a copy hangs on a parameter, look at the functions that call its function, in this module and in others."""
     done: set[Unit] = set()
-    for _ in range(            if unit is not None:
+    for _ in range(_CALLS_UP):
+        waiting = [unit for unit in _open_units(project, module, asked) if unit not in done]
+        if not waiting:
+            break
+        for unit in waiting:
+            project.run_callers(module, _called_as(unit), {unit.node})
+        for unit, places in _open_units(project, module, asked).items():
+            if unit in waiting and _may_be_called_elsewhere(unit, places):
+                project.run_callers_elsewhere(module, unit, _called_as(unit))
+        done.update(waiting)
+
+
+def _open_units(project: Project, module: ModuleInfo, asked: dict[ast.Call, None]) -> dict[Unit, list[ast.expr]]:
+    """The functions of this module whose parameters may leave a copy open, with the calls in them that lead there."""
+    at: dict[NodePlace, list[Outcome]] = defaultdict(list)
+    for outcome in seen_from_here(project, module):
+        at[place_of(outcome.node)].append(outcome)
+    found: dict[Unit, list[ast.expr]] = defaultdict(list)
+    for node in asked:
+        outcomes = deciding(at[place_of(node)])
+        own = innermost(module, node)
+        if not outcomes and own is not None:
+            found[own].append(node)
+        for outcome in outcomes:
+            unit = module.unit_of_node.get(outcome.root) if outcome.unsettled and outcome.root is not None else None
+            if unit is not None:
                 inside = outcome.context[0].node if outcome.context else outcome.node
                 found[unit].append(inside if isinstance(inside, ast.expr) else node)
     return found
