@@ -27,7 +27,8 @@ well, but copies twice on the host (HTD303).
 
 `.to("cpu", non_blocking=True)` returns pinned memory and is not reported; the host must wait before it reads. Where
 the source is not shown to lie on a device, only a move of the very place that goes up again is reported. Whole modules
-(`model.cpu()`) are not. Uploads in other modules are not looked for.
+(`model.cpu()`) are not, and nothing is where an `if` about pinning decides. Uploads in other modules are not looked
+for.
 
 ## Fix safety
 

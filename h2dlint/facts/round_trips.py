@@ -27,6 +27,7 @@ _SAME_BYTES = frozenset({"detach", "contiguous", "view", "reshape", "flatten", "
 _OF_A_PARAMETER = frozenset({"data", "grad"})
 _GROWS = frozenset({"append", "extend"})
 _HOST_NAME = re.compile(r"(?i)(?:^|[._])(?:cpu|host)(?:[._]|$)")
+_PIN_NAME = re.compile(r"(?i)(?<![a-z])pin(?:ned|ning)?(?![a-z])")
 _STALLS = (Verdict.FAKE_ASYNC, Verdict.CONDITIONAL)
 
 NodePlace: TypeAlias = tuple[int, int, int, int]
@@ -91,7 +92,10 @@ def round_trips(module: ModuleInfo, named: Iterable[ast.Call]) -> RoundTrips:
     moves: list[_Move] = []
     uploads: list[tuple[_Home, ast.Call]] = []
     names: dict[NodePlace, str] = {}
+    decided: list[range] = []
     for statement, owner, function in _statements(module):
+        if isinstance(statement, ast.If) and _PIN_NAME.search(ast.unparse(statement.test)):
+            decided.append(range(statement.lineno, (statement.end_lineno or statement.lineno) + 1))
         for target, value in _stores(statement):
             home = _home(target, owner, function)
             for call, source in _moves_in(value):
@@ -103,7 +107,13 @@ def round_trips(module: ModuleInfo, named: Iterable[ast.Call]) -> RoundTrips:
             from_home = _home(sent, owner, function) if sent is not None else None
             if from_home is not None:
                 uploads.append((from_home, call))
-    downs = [move for move in moves if _may_lead_down(move) and place_of(move.call) not in asked]
+    downs = [
+        move
+        for move in moves
+        if _may_lead_down(move)
+        and place_of(move.call) not in asked
+        and not any(move.call.lineno in lines for lines in decided)  # where a pin flag decides, somebody has thought
+    ]
     trips = [
         _Trip(down.call, up, _home(down.source, down.owner, down.function) == down.home)
         for down in downs
