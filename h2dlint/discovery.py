@@ -46,12 +46,9 @@ NON_BLOCKING = b"non_blocking"
 
 NEEDLES = (
     NON_BLOCKING,
+    b"pin_memory",
     b"h2dlint:",
     b"HTD",
-    (b".pin_memory(", b".cpu("),
-    (b".pin_memory(", b'.to("cpu"'),
-    (b".pin_memory(", b".to('cpu'"),
-    (b".pin_memory(", b'.to(device="cpu"'),
     (b"parameters(", b".data.to("),
     (b"parameters(", b".data.cpu("),
 )

@@ -145,14 +145,17 @@ def _print_traceback() -> None:
     traceback.print_exc()
 
 
-def _copies(project: Project, source: SourceFile, tree: ast.Module, every: bool) -> tuple[Copy, ...]:
+def _copies(
+    project: Project, source: SourceFile, tree: ast.Module, every: bool = False, codes: Sequence[str] = ()
+) -> tuple[Copy, ...]:
     from h2dlint.facts.analyse import copies_of
 
-    return tuple(copies_of(project, source.path, source.text, tree, every=every))
+    pitfalls = {pitfall for rule in _all_rules() if rule.meta.code in codes for pitfall in rule.meta.pitfalls}
+    return tuple(copies_of(project, source.path, source.text, tree, every, pitfalls))
 
 
 def _check(project: Project, job: Job, source: SourceFile, tree: ast.Module, data: bytes) -> Outcome:
-    copies = _copies(project, source, tree, every=False) if job.copies else ()
+    copies = _copies(project, source, tree, codes=(*job.codes, *job.strict_codes)) if job.copies else ()
     if not copies and not (UNUSED in job.codes and may_hold_suppressions(data)):
         return Outcome(job.path)
     if job.changes is not None:
@@ -231,7 +234,7 @@ def _with_fixes(
         return msgspec.structs.replace(outcome, refusals=refusals)
 
     def copies_of_text(text: str, tree: ast.Module) -> Sequence[Copy]:
-        return _copies(project, msgspec.structs.replace(source, text=text), tree, every=False)
+        return _copies(project, msgspec.structs.replace(source, text=text), tree, codes=job.codes)
 
     def findings_in(text: str, tree: ast.Module, copies: Sequence[Copy]) -> Sequence[Finding]:
         encoded = text.encode(source.encoding)
@@ -276,10 +279,11 @@ def _all_rules() -> Sequence[Rule]:
 
 
 def _findings(text: str, tree: ast.Module, copies: Sequence[Copy], rules: Sequence[Rule], job: Job) -> list[Finding]:
-    unproven = [copy for copy in copies if copy.verdict is Verdict.UNPROVEN]
+    unproven = [copy for copy in copies if copy.verdict is Verdict.UNPROVEN and not copy.pitfall]
     shown = [copy for copy in unproven if job.show_unproven or _is_strict(job, copy.function)]
     counted = [copy for copy in unproven if not (job.show_unproven or _is_strict(job, copy.function))]
-    worth = [*(copy for copy in copies if copy.verdict in _REPORTED or copy.follows is not None), *shown]
+    told = [copy for copy in copies if copy.pitfall or copy.follows is not None or copy.verdict in _REPORTED]
+    worth = [*told, *shown]
     found: list[Finding] = []
     if worth and rules:
         from h2dlint.regions import visit

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from h2dlint.facts.copies import Copy, Place, Span, Verdict
+from h2dlint.facts.copies import Copy, Pitfall, Place, Span, Verdict
 
 DOCS_URL = "https://h2dlint.readthedocs.io/rules"
 
@@ -81,6 +81,8 @@ class Meta(Struct, frozen=True):
     same, and what it finds there is an error."""
     nodes: tuple[str, ...] = ("Call",)
     """The libcst node types that the rule looks at, by class name."""
+    pitfalls: tuple[Pitfall, ...] = ()
+    """The mistakes beside a copy's verdict that the rule reports; they are looked for when it runs."""
 
     def finding(
         self,

@@ -18,7 +18,12 @@ def code_of(copy: Copy) -> str | None:
 
 def _slice_code(copy: Copy) -> str:
     """Gaps are the only doubt: the rule about them speaks, as a warning."""
-    return "HTD107" if copy.direction is Direction.D2H else "HTD103"
+    return "HTD107" if copy.direction is Direction.D2H else _gaps_code(copy)
+
+
+def _gaps_code(copy: Copy) -> str:
+    """Who pinned what has gaps meant to cure them, and must hear that it does not."""
+    return "HTD301" if copy.kept_gaps is not None else "HTD103"
 
 
 def _upload_code(copy: Copy) -> str:
@@ -26,7 +31,9 @@ def _upload_code(copy: Copy) -> str:
     if copy.index_built and Cause.PAGEABLE in copy.causes:  # pinned memory is a buffer, whatever it starts with
         return "HTD201"
     if Cause.GAPPED in copy.causes:
-        return "HTD103"
+        return _gaps_code(copy)
     if Cause.BROADCAST in copy.causes:
         return "HTD104"
+    if copy.lost_pin is not None:
+        return "HTD305"
     return "HTD102" if copy.from_numpy else "HTD101"

@@ -6,14 +6,15 @@ import ast
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from msgspec.structs import replace
 
-from h2dlint.facts.callers import ask_callers, seen_from_here
-from h2dlint.facts.copies import Copy, Verdict
+from h2dlint.facts.callers import ask_callers, called_as, seen_from_here
+from h2dlint.facts.copies import Copy, Pitfall, Verdict
 from h2dlint.facts.merge import merged
-from h2dlint.facts.modules import ModuleInfo, child_statements, holds
+from h2dlint.facts.mistakes import PINS, WAITS, mistakes
+from h2dlint.facts.modules import ModuleInfo, Unit, child_statements, holds
 from h2dlint.facts.outcomes import Outcome
 from h2dlint.facts.project import Project
 from h2dlint.facts.round_trips import NodePlace, place_of, round_trips, second_copies, sent_again
@@ -22,10 +23,18 @@ from h2dlint.facts.torch_api import TRANSFER_METHODS
 _ASKABLE = frozenset({"to", "copy_", "type", *TRANSFER_METHODS})
 
 
-def copies_of(project: Project, path: str, text: str, tree: ast.Module, every: bool = False) -> list[Copy]:
+def copies_of(
+    project: Project,
+    path: str,
+    text: str,
+    tree: ast.Module,
+    every: bool = False,
+    pitfalls: Collection[Pitfall] = (),
+) -> list[Copy]:
     """The copies of one file, in source order.
 
-    `every`: also the proven transfers that never asked to be asynchronous. Raises RecursionError on absurdly deep code.
+    `every`: also the proven transfers that never asked to be asynchronous. `pitfalls`: also the mistakes of these
+    kinds, as records that are no entries of the inventory. Raises RecursionError on absurdly deep code.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")  # Python's line ends; `splitlines` would find more
     module = project.module(path, text, tree)
@@ -34,21 +43,30 @@ def copies_of(project: Project, path: str, text: str, tree: ast.Module, every: b
     lines_asked = sorted(node.lineno for node in (*asked, *perhaps, *trips.downs))
     project.sought.update(_pinning_units(module))
     project.sought.update(unit.node for unit in module.units if holds(unit.node, lines_asked))
-    if every:
+    if every or not WAITS.isdisjoint(pitfalls):
         project.sought.update(unit.node for unit in module.units)
+    pinning = _units_that_pin(module) if not PINS.isdisjoint(pitfalls) else []
+    project.sought.update(unit.node for unit in pinning)
     project.run_module(module)
     for unit in module.units:
         if unit.node in project.sought:
             project.run_unit(module, unit)
     project.settle(module)
     ask_callers(project, module, asked)
+    for unit in pinning:
+        project.run_callers(module, called_as(unit), {unit.node})
     at: dict[NodePlace, list[Outcome]] = defaultdict(list)
     pins: list[Outcome] = []
+    noted: list[Outcome] = []
+    seen: list[Outcome] = []
     for outcome in seen_from_here(project, module):
-        if outcome.pinned_by is None:
-            at[place_of(outcome.node)].append(outcome)
-        else:
+        if outcome.pitfall is not None:
+            noted.append(outcome)
+        elif outcome.pinned_by is not None:
             pins.append(outcome)
+        else:
+            seen.append(outcome)
+            at[place_of(outcome.node)].append(outcome)
     nodes = {place_of(node): node for node in asked}
     lines = text.split("\n")
     records = {
@@ -57,9 +75,9 @@ def copies_of(project: Project, path: str, text: str, tree: ast.Module, every: b
         if place in nodes or any(outcome.asked for outcome in at[place]) or (every and is_shown(at[place]))
     }
     fetched = {
-        place: any(outcome.verdict is Verdict.BLOCKING for outcome in seen)
-        for place, seen in at.items()
-        if any(outcome.fetches for outcome in seen)
+        place: any(outcome.verdict is Verdict.BLOCKING for outcome in outcomes)
+        for place, outcomes in at.items()
+        if any(outcome.fetches for outcome in outcomes)
     }
     then = {
         **sent_again(trips, fetched, records.values(), path, lines),
@@ -70,7 +88,9 @@ def copies_of(project: Project, path: str, text: str, tree: ast.Module, every: b
             copy = records.get(place) or merged(at[place][0].node, at[place], module, lines)
             shown = copy.verdict if copy.verdict is not Verdict.NO_TRANSFER else Verdict.UNPROVEN
             records[place] = replace(copy, follows=follows, verdict=shown)
-    found = records.values()
+    found = list(records.values())
+    if pitfalls:
+        found += mistakes(module, pitfalls, noted, seen)
     return sorted(found, key=lambda copy: (copy.span.line, copy.span.column, copy.span.end_line, copy.span.end_column))
 
 
@@ -154,6 +174,15 @@ def _pinning_units(module: ModuleInfo) -> Iterator[ast.AST]:
             text = "\n".join(module.lines[unit.node.lineno - 1 : unit.node.end_lineno])
             if _FETCHES.search(text):
                 yield unit.node
+
+
+_PINS = re.compile(r"pin_memory|^[ \t]+[\w.]+(?:\[[^\n\]]*\])?\.(?:to|cuda)\(", re.MULTILINE)
+
+
+def _units_that_pin(module: ModuleInfo) -> list[Unit]:
+    """The functions whose text mentions pinning, or moves something in a statement of its own."""
+    lines = sorted({module.line_at(match.start()) for match in _PINS.finditer(module.text)})
+    return [unit for unit in module.units if holds(unit.node, lines)]
 
 
 def is_shown(outcomes: list[Outcome]) -> bool:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import TypeAlias
 
+from h2dlint.facts.copies import Pinning
 from h2dlint.facts.domain import (
     CPU,
     NOTHING,
@@ -222,7 +223,13 @@ def _deep(value: Value, node: ast.AST, frame: Frame) -> Value:
         return value.but(
             memory=Memory.PAGEABLE,
             storage=frame.interpreter.fresh_storage(),
-            trail=frame.trail(node, "deepcopy", "`deepcopy` makes a pageable copy", value.trail),
+            trail=frame.trail(
+                node,
+                "deepcopy",
+                "`deepcopy` makes a pageable copy",
+                value.trail,
+                Pinning.LOST if value.memory is Memory.PINNED else None,
+            ),
         )
     if isinstance(value, Sequence) and value.items is not None:
         return Sequence(tuple(_deep(item, node, frame) for item in value.items))

@@ -28,7 +28,7 @@ def seen_from_here(project: Project, module: ModuleInfo) -> list[Outcome]:
 
     found = [outcome for outcome in project.outcomes.get(module.file, ()) if counts(outcome.root_file, outcome.root)]
     for outcome in list(found):
-        if outcome.unsettled and outcome.root is not None:
+        if outcome.is_copy and outcome.unsettled and outcome.root is not None:
             found.extend(
                 replace(outcome, root=call.root, root_file=call.root_file, context=(*call.context, *outcome.context))
                 for call in project.uninformed.get(outcome.root, ())
@@ -49,10 +49,10 @@ def ask_callers(project: Project, module: ModuleInfo, asked: dict[ast.Call, None
         if not waiting:
             break
         for unit in waiting:
-            project.run_callers(module, _called_as(unit), {unit.node})
+            project.run_callers(module, called_as(unit), {unit.node})
         for unit, places in _open_units(project, module, asked).items():
             if unit in waiting and _may_be_called_elsewhere(unit, places):
-                project.run_callers_elsewhere(module, unit, _called_as(unit))
+                project.run_callers_elsewhere(module, unit, called_as(unit))
         done.update(waiting)
 
 
@@ -60,7 +60,8 @@ def _open_units(project: Project, module: ModuleInfo, asked: dict[ast.Call, None
     """The functions of this module whose parameters may leave a copy open, with the calls in them that lead there."""
     at: dict[NodePlace, list[Outcome]] = defaultdict(list)
     for outcome in seen_from_here(project, module):
-        at[place_of(outcome.node)].append(outcome)
+        if outcome.is_copy:
+            at[place_of(outcome.node)].append(outcome)
     found: dict[Unit, list[ast.expr]] = defaultdict(list)
     for node in asked:
         outcomes = deciding(at[place_of(node)])
@@ -75,7 +76,8 @@ def _open_units(project: Project, module: ModuleInfo, asked: dict[ast.Call, None
     return found
 
 
-def _called_as(unit: Unit) -> str:
+def called_as(unit: Unit) -> str:
+    """What a function is called by: a constructor by its class."""
     return unit.owner.name if unit.owner is not None and unit.node.name == "__init__" else unit.node.name
 
 
@@ -85,7 +87,7 @@ _CALLED_BY_TORCH = frozenset({"forward", "backward", "main", "setup"})
 
 def _may_be_called_elsewhere(unit: Unit, places: list[ast.expr]) -> bool:
     """Whether what callers in other modules pass may decide what happens at these places of the function."""
-    name = _called_as(unit)
+    name = called_as(unit)
     if unit.parent is not None or name.startswith("__") or name in _CALLED_BY_TORCH:
         return False
     reached = _names_behind(unit.node, places)

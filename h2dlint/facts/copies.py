@@ -40,6 +40,33 @@ class Cause(str, Enum):
     CONFIG = "config"
 
 
+class Pitfall(str, Enum):
+    """A mistake around a copy that is none of its verdict: `check` looks for those that a selected rule names."""
+
+    PIN_KEEPS_GAPS = "pin-keeps-gaps"
+    PIN_DISCARDED = "pin-discarded"
+    MOVE_DISCARDED = "move-discarded"
+    PIN_NO_SNAPSHOT = "pin-no-snapshot"
+    PIN_ON_DEVICE = "pin-on-device"
+    PIN_FOR_DEVICE = "pin-for-device"
+    PIN_UNDER_DEVICE = "pin-under-device"
+    PIN_OF_DEVICE_BATCH = "pin-of-device-batch"
+    PIN_IN_WORKER = "pin-in-worker"
+    PIN_IN_CAPTURE = "pin-in-capture"
+    PIN_COMPILED = "pin-compiled"
+    HOST_INDEX = "host-index"
+    HOST_DATA = "host-data"
+    HOST_VALUE = "host-value"
+    MIRROR_UNUSED = "mirror-unused"
+
+
+class Pinning(str, Enum):
+    """What one link of a chain does to pinned memory, where that matters later."""
+
+    LOST = "lost"
+    KEPT_GAPS = "kept-gaps"
+
+
 class Span(Struct, frozen=True):
     """A range of source text: lines and columns are 1-based, columns count characters, the end column is exclusive."""
 
@@ -58,6 +85,8 @@ class Place(Struct, frozen=True):
     """One word for the reveal: `zeros`, `numpy`, `cat`, `slice`."""
     message: str
     """A clause for the reader: `allocated without pin_memory`, `column slice leaves gaps`."""
+    pinning: Pinning | None = None
+    """The pin is lost here, or does not help here."""
 
 
 class Branch(Struct, frozen=True):
@@ -131,3 +160,13 @@ class Copy(Struct, frozen=True):
     """The element type of the deciding side, by its last name, where it is known."""
     follows: Follows | None = None
     """For a download that nobody asked to be asynchronous: what is done with its pageable result."""
+    lost_pin: Place | None = None
+    """Where a pinned tensor was turned into the pageable one that is copied."""
+    kept_gaps: Place | None = None
+    """The `.pin_memory()` that kept the gaps, or the order, for which the copy is not asynchronous."""
+    pitfall: Pitfall | None = None
+    """What is wrong here beside the verdict. Such a record is no entry of the inventory."""
+    certain: bool = True
+    """For a pitfall: whether the code proves it; else it hangs on what the message names."""
+    related: tuple[Place, ...] = ()
+    """For a pitfall: other places that belong to it, such as the write that a snapshot was meant for."""

@@ -31,11 +31,15 @@ def places(trail: Trail | None, path: str, lines: list[str]) -> tuple[Place, ...
     """A chain as places, oldest first."""
     found: list[Place] = []
     while trail is not None and len(found) < MAX_PLACES:
-        found.append(
-            Place(trail.path, span_of(trail.node, lines if trail.path == path else []), trail.label, trail.message)
-        )
+        found.append(place_of(trail, path, lines))
         trail = trail.previous
     return tuple(reversed(found))
+
+
+def place_of(trail: Trail, path: str, lines: list[str]) -> Place:
+    """One link of a chain as a place."""
+    span = span_of(trail.node, lines if trail.path == path else [])
+    return Place(trail.path, span, trail.label, trail.message, trail.pinning)
 
 
 def reveal(outcome: Outcome) -> str:

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from h2dlint.facts.copies import Pinning
 from h2dlint.facts.layout import DENSE_UNRANKED, Layout, Size, SliceIndex
 
 MAX_ALTERNATIVES = 8
@@ -94,6 +95,7 @@ class Trail(Struct, frozen=True, eq=False):
     label: str
     message: str
     previous: Trail | None = None
+    pinning: Pinning | None = None
 
 
 class Tag(Struct, frozen=True):

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
+from h2dlint.facts.copies import Pinning
 from h2dlint.facts.domain import (
     Array,
     Device,
@@ -124,6 +125,7 @@ class Frame:
         "scope",
         "self_name",
         "stores",
+        "unused",
         "way",
         "yields",
     )
@@ -162,6 +164,8 @@ class Frame:
         """Attributes of objects of known classes that were assigned: owner, value and where, by attribute."""
         self.made: list[tuple[Instance, CallSite]] = []
         """Objects of classes of other modules that were made here."""
+        self.unused: ast.expr | None = None
+        """The expression that is a statement of its own: nobody sees its value."""
         self.globals: set[str] = set()
         self.jumps: list[Environment] = []
         self.defined: set[ast.AST] = set()
@@ -171,9 +175,16 @@ class Frame:
         self.outer_writes: Environment = {}
         """Variables of the enclosing function that this one has changed."""
 
-    def trail(self, node: ast.AST, label: str, message: str, previous: Trail | None = None) -> Trail:
+    def trail(
+        self,
+        node: ast.AST,
+        label: str,
+        message: str,
+        previous: Trail | None = None,
+        pinning: Pinning | None = None,
+    ) -> Trail:
         """A new link of a chain, at `node` of this module."""
-        return Trail(self.module.path, node, label, message, previous)
+        return Trail(self.module.path, node, label, message, previous, pinning)
 
     def lookup(self, name: str) -> Value | None:
         """A local variable or one of an enclosing function."""

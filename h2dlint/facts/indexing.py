@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from h2dlint.facts import layout as lay
-from h2dlint.facts.copies import Direction, Verdict
+from h2dlint.facts import pitfalls
+from h2dlint.facts.copies import Direction, Pinning, Pitfall, Verdict
 from h2dlint.facts.domain import (
     NOTHING,
     Array,
@@ -173,6 +174,7 @@ def _sequence_element(value: Sequence, node: ast.Subscript, evaluate: Evaluate, 
 
 def array_element(array: Array, index: Indices, node: ast.expr, frame: Frame) -> Value:
     """`tensor[index]` or `ndarray[index]`."""
+    _sent_index(array, index, "__getitem__", node, frame)
     if array.device.is_accelerator:
         return _device_element(array, index, node, frame)
     if index.fancy:
@@ -183,10 +185,11 @@ def array_element(array: Array, index: Indices, node: ast.expr, frame: Frame) ->
         built = array.index_built and all(
             isinstance(one, Array) and one.index_built and one.dtype not in (None, "bool") for one in index.fancy
         )
+        lost = array.memory is Memory.PINNED and not _is_resident(node)
         return array.but(
             memory=Memory.PAGEABLE,
             layout=DENSE_UNRANKED,
-            trail=frame.trail(node, label, message, array.trail),
+            trail=frame.trail(node, label, message, array.trail, Pinning.LOST if lost else None),
             storage=frame.interpreter.fresh_storage(),
             index_built=built,
         )
@@ -206,6 +209,31 @@ def array_element(array: Array, index: Indices, node: ast.expr, frame: Frame) ->
     return array.but(
         layout=layout, trail=_slice_trail(array, layout, node, frame), scalar=array.kind == "ndarray" and only_positions
     )
+
+
+def _is_resident(node: ast.expr) -> bool:
+    """Whether what is indexed is a buffer that an object keeps: its pin stays, what is picked never had one."""
+    return isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute)
+
+
+def _sent_index(array: Array, index: Indices, call: str, node: ast.expr, frame: Frame) -> bool:
+    """Note an index that has to be sent to the device first; whether there is one."""
+    if array.device.is_cpu or array.kind != "tensor" or not isinstance(node, ast.Subscript):
+        return False
+    one = next((one for one in index.fancy if _must_be_sent(one, masks=call == "__setitem__")), None)
+    if one is not None:
+        held = one if isinstance(one, Array) else None
+        pitfalls.waits(frame, node, call, Pitfall.HOST_INDEX, array.device, operand=node.slice, array=held)
+    return one is not None
+
+
+def _must_be_sent(index: Value, masks: bool) -> bool:
+    """A list, an ndarray, a host tensor of one axis or more; a mask is read through without a wait (FACTS)."""
+    if isinstance(index, Sequence):
+        return index.items != ()
+    if not isinstance(index, Array) or index.by_name or (index.dtype == "bool" and not masks):
+        return False
+    return index.kind == "ndarray" or (index.device.is_cpu and index.layout.rank != 0)
 
 
 def _slice_trail(array: Array, layout: Layout, node: ast.AST, frame: Frame) -> Trail | None:
@@ -244,10 +272,10 @@ def store_element(target: Value, index: Indices, value: Value, node: ast.expr, f
         return
     if target.device.is_cpu and isinstance(value, Array) and value.device.is_accelerator:
         waits(frame, node, "__setitem__", Direction.D2H, value)
+    _note_store(target, index, value, node, frame)
     if not target.device.is_accelerator:
         return
-    number = isinstance(value, (Const, Number)) or (isinstance(value, Unknown) and value.why == "number")
-    scalar = isinstance(value, Array) and value.device.is_cpu and value.layout.rank == 0
+    number, scalar = _is_number(value), _is_scalar(value)
     for one in index.fancy:
         host_index = isinstance(one, Sequence) or (
             isinstance(one, Array) and not one.device.is_accelerator and (one.device.is_cpu or one.kind == "ndarray")
@@ -259,13 +287,40 @@ def store_element(target: Value, index: Indices, value: Value, node: ast.expr, f
             return
     if index.fancy or index.unknown:
         return
-    one_element = lay.indexed(target.layout, index.basic).rank == 0 and all(
-        isinstance(item, lay.IntIndex) for item in index.basic
-    )
-    if (number or scalar) and one_element:
+    if (number or scalar) and _is_element(target, index):
         waits(frame, node, "__setitem__", Direction.H2D, None)
     elif isinstance(value, Array) and value.device.is_cpu and not scalar:
         waits(frame, node, "__setitem__", Direction.H2D, value)
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value, (Const, Number)) or (isinstance(value, Unknown) and value.why == "number")
+
+
+def _is_scalar(value: Value) -> bool:
+    return isinstance(value, Array) and value.device.is_cpu and value.layout.rank == 0
+
+
+def _is_element(target: Array, index: Indices) -> bool:
+    """Whether the place is a single element."""
+    only_positions = all(isinstance(item, lay.IntIndex) for item in index.basic)
+    return only_positions and lay.indexed(target.layout, index.basic).rank == 0
+
+
+def _note_store(target: Array, index: Indices, value: Value, node: ast.expr, frame: Frame) -> None:
+    """What has to be sent for `target[index] = value`: the index, else the value."""
+    if _sent_index(target, index, "__setitem__", node, frame) or target.device.is_cpu or index.unknown:
+        return
+    small = _is_number(value) or _is_scalar(value)
+    if index.fancy:
+        there = [isinstance(one, Array) and one.device.is_accelerator and one.dtype != "bool" for one in index.fancy]
+        sent = small and all(there)
+    else:
+        whole = isinstance(value, Array) and value.device.is_cpu and not value.by_name and not small
+        sent = whole or (small and _is_element(target, index))
+    if sent:
+        held = value if isinstance(value, Array) else None
+        pitfalls.waits(frame, node, "__setitem__", Pitfall.HOST_VALUE, target.device, operand=node, array=held)
 
 
 def stored(container: Value, key: Value, value: Value) -> Value:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from h2dlint.facts.copies import Branch, Cause, Copy, Direction, Verdict
-from h2dlint.facts.describe import branch_text, leading_size, max_bytes, places, reveal, span_of
-from h2dlint.facts.domain import Tag
+from h2dlint.facts.copies import Branch, Cause, Copy, Direction, Pinning, Place, Verdict
+from h2dlint.facts.describe import branch_text, leading_size, max_bytes, place_of, places, reveal, span_of
+from h2dlint.facts.domain import Array, Memory, Tag
 from h2dlint.facts.layout import Form
 from h2dlint.facts.modules import ModuleInfo, Unit
 from h2dlint.facts.outcomes import Outcome
@@ -56,7 +56,23 @@ def merged(node: ast.expr, outcomes: list[Outcome], module: ModuleInfo, lines: l
         layout=array.layout.form.value if array is not None else "",
         rows=leading_size(array),
         dtype=(array.dtype or "") if array is not None and not _seen_from_a_caller(shown) else "",
+        lost_pin=_lost_pin(array, module.path, lines),
+        kept_gaps=_last_with(Pinning.KEPT_GAPS, array, module.path, lines),
     )
+
+
+def _lost_pin(array: Array | None, path: str, lines: list[str]) -> Place | None:
+    """Where the pin went that the tensor had before; None where the memory is not known to be pageable."""
+    pageable = array is not None and array.memory is Memory.PAGEABLE
+    return _last_with(Pinning.LOST, array, path, lines) if pageable else None
+
+
+def _last_with(pinning: Pinning, array: Array | None, path: str, lines: list[str]) -> Place | None:
+    """The newest link of a value's chain that did this to a pin."""
+    trail = array.trail if array is not None else None
+    while trail is not None and trail.pinning is not pinning:
+        trail = trail.previous
+    return None if trail is None else place_of(trail, path, lines)
 
 
 def _unreached(node: ast.expr, function: str, module: ModuleInfo, lines: list[str]) -> Copy:

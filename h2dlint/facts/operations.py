@@ -7,7 +7,8 @@ import itertools
 from collections.abc import Callable, Iterable
 
 from h2dlint.facts import layout as lay
-from h2dlint.facts.copies import Direction, Verdict
+from h2dlint.facts import pitfalls
+from h2dlint.facts.copies import Direction, Pinning, Verdict
 from h2dlint.facts.domain import (
     CPU,
     NOTHING,
@@ -158,8 +159,10 @@ def allocate(
     `pin_memory=True` raises for any device but the CPU (FACTS, 11): where it pins, the tensor is on the CPU.
     """
     ways: list[tuple[Value, tuple[Tag, ...]]] = []
+    places: list[Device] = []
     for (device_value, flag), tags in combinations(device, pin):
         given = device_of(device_value) if device_value is not None and not is_none(device_value) else fallback
+        places.append(given)
         for memory, tag in pin_ways(flag, node, frame):
             place = CPU if memory is Memory.PINNED and not given.is_accelerator else given
             made = Array(
@@ -174,6 +177,8 @@ def allocate(
                 index_built and memory is not Memory.PINNED,
             )
             ways.append((made, tags if tag is None else (*tags, tag)))
+    if pin is not None:
+        pitfalls.of_factory(label, places, pin, device is not None, node, frame)
     return with_tags(ways)
 
 
@@ -482,7 +487,13 @@ def fresh(
             device,
             Memory.PAGEABLE,
             layout,
-            frame.trail(node, label, message, decisive.trail if decisive else None),
+            frame.trail(
+                node,
+                label,
+                message,
+                decisive.trail if decisive else None,
+                Pinning.LOST if _all_pinned(inputs) and label not in _OF_SEVERAL else None,
+            ),
             dtype,
             frame.interpreter.fresh_storage(),
             False,
@@ -494,6 +505,11 @@ def fresh(
     trail = frame.trail(node, label, f"`{label}` makes a fresh tensor", decisive.trail if decisive else None)
     storage = frame.interpreter.fresh_storage()
     return Array("tensor", device, memory, layout, trail, dtype, storage, False, index_built)
+
+
+def _all_pinned(inputs: list[Array]) -> bool:
+    """Whether a computation starts from pinned tensors alone: then its result is one of them in another form."""
+    return bool(inputs) and all(array.memory is Memory.PINNED for array in inputs if array.layout.rank != 0)
 
 
 def result_device(inputs: list[Array], unknown_inputs: bool) -> Device:
@@ -593,12 +609,15 @@ def pinned(value: Value, node: ast.AST, frame: Frame) -> Value:
             )
         if inner.device.is_accelerator:
             return Unknown(why="pin_memory of a device tensor raises")
+        loose = inner.layout.form in (Form.GAPPED, Form.MAYBE_GAPPED, Form.PERMUTED)
+        kept = Pinning.KEPT_GAPS if loose else None
         if inner.memory is Memory.PINNED:
-            return inner
+            message = "`.pin_memory()` returns it as it is, since it is pinned"
+            return inner.but(trail=frame.trail(node, "pin_memory", message, inner.trail, kept)) if loose else inner
         message = "`.pin_memory()` copies it into page-locked memory"
         if inner.layout.form is Form.GAPPED:
             message += " and keeps the gaps"
-        trail = frame.trail(node, "pin_memory", message, inner.trail)
+        trail = frame.trail(node, "pin_memory", message, inner.trail, kept)
         _note_second_copy(inner, node, frame)
         return inner.but(
             device=CPU, memory=Memory.PINNED, trail=trail, storage=frame.interpreter.fresh_storage(), from_numpy=False
@@ -639,6 +658,8 @@ def torch_call(
     """A call that starts from a tensor: `receiver.name(*args)` or `torch.name(receiver, *args)`."""
     if "out" in keywords and not is_none(keywords["out"]):
         return written_out(keywords["out"], frame)
+    if row.effect is Effect.PIN:
+        pitfalls.of_pin(receiver, node, frame)
     if row.effect is Effect.FRESH or row.effect is Effect.FRESH_PAIR:
         whole = name in _REDUCTIONS and not args and not {"dim", "axis", "keepdim"} & set(keywords)
         operands = [receiver] if name in TAKES_NUMBERS else [receiver, *args, *keywords.values()]
@@ -752,6 +773,11 @@ _ELEMENTWISE = frozenset(
         "cumsum",
     ]
 )
+_OF_SEVERAL = frozenset(
+    ["cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "column_stack", "pad_sequence"]
+)
+"""What these make is a tensor of its own: none of the joined ones went on in it."""
+
 _JOINING = frozenset(["cat", "stack", "concat", "pad", "pad_sequence"])
 """What these make of anything is a dense tensor."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from h2dlint.facts.copies import Cause, Direction, Verdict
+from h2dlint.facts.copies import Cause, Direction, Pitfall, Verdict
 from h2dlint.facts.domain import Array, Tag
 
 
@@ -61,6 +61,15 @@ class Outcome(Struct, frozen=True, eq=False):
     """Brings a tensor to the host, or finds it there, without being asked to be asynchronous: into pageable memory."""
     pinned_by: ast.AST | None = None
     """The call that copies what was fetched here once more, into pinned memory; such an outcome says nothing else."""
+    pitfall: Pitfall | None = None
+    """A mistake beside the copies, not a copy."""
+    certain: bool = True
+    """For a pitfall: whether it is proven on this way."""
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it is about a copy, not about a mistake beside one or about what is pinned."""
+        return self.pitfall is None and self.pinned_by is None
 
     @property
     def unsettled(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from h2dlint.facts import layout as lay
-from h2dlint.facts import transfers
+from h2dlint.facts import pitfalls, transfers
 from h2dlint.facts.domain import (
     CPU,
     NOTHING,
@@ -582,18 +582,30 @@ def _data_loader(args: list[Value], keywords: dict[str, Value], node: ast.Call, 
     """A DataLoader: its batches are host tensors, pinned where `pin_memory` says so and the batch type allows it
     (FACTS, 10).
     """
+    dataset = args[0] if args else keywords.get("dataset", NOTHING)
     collated = _collated(keywords.get("collate_fn"), node, frame)
+    if collated is None and isinstance(dataset, Instance):
+        pitfalls.of_loader(_item_of(dataset, node, frame), keywords.get("pin_memory"), node, frame)
     ways: list[tuple[Value, tuple[Tag, ...]]] = []
     for memory, tag in pin_ways(keywords.get("pin_memory"), node, frame):
         pins = memory is Memory.PINNED
         message = "`DataLoader` pins its batches" if pins else "`DataLoader` without pin_memory gives pageable batches"
         trail = frame.trail(node, "DataLoader", message)
         if collated is None:
-            batch = _default_batch(args[0] if args else keywords.get("dataset", NOTHING), memory, trail)
+            batch = _default_batch(dataset, memory, trail)
         else:
             batch = _through_loader(collated, memory, trail, frame)
         ways.append((Loader(batch), () if tag is None else (tag,)))
     return with_tags(ways)
+
+
+def _item_of(dataset: Instance, node: ast.Call, frame: Frame) -> Value:
+    """What a dataset of the project hands out for one index."""
+    method = dataset.info.methods.get("__getitem__") if dataset.info is not None else None
+    if method is None:
+        return NOTHING
+    bound = Function(method, dataset.info.module, dataset.info, dataset)
+    return frame.interpreter.call_function(bound, [NOTHING], {}, frame, node, "")
 
 
 def _default_batch(dataset: Value, memory: Memory, trail: Trail) -> Value:

@@ -11,7 +11,9 @@ import ast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from h2dlint.facts.copies import Direction, Verdict
+from h2dlint.facts import pitfalls
+from h2dlint.facts.backends import Fact, cell
+from h2dlint.facts.copies import Direction, Pitfall, Verdict
 from h2dlint.facts.domain import (
     ACCELERATOR,
     CPU,
@@ -191,6 +193,8 @@ def move(
     if isinstance(receiver, (Sequence, Mapping)):
         return NOTHING
     target, dtype, has_target = _target(name, args, keywords)
+    if frame.unused is node and not device_of(target).is_cpu:
+        pitfalls.of_move(receiver, name, node, frame)
     if not has_target:
         return _dtype_only(receiver, dtype, keywords, site)
     ways: list[tuple[Value, tuple[Tag, ...]]] = []
@@ -298,20 +302,24 @@ def _send(array: Array, device: Device, dtype: str | None, order: str, site: Sit
 
 def _fetch(array: Array, dtype: str | None, site: Site) -> Value:
     """Device to host: torch allocates the result, pinned when asked to be asynchronous (FACTS, 9)."""
-    how = "pinned, since it was asked to be asynchronous" if site.asked else "into pageable memory"
+    pins = cell(Fact.DOWNLOAD_IS_PINNED, array.device).holds if site.asked else False
+    how = "pinned, since it was asked to be asynchronous" if pins else "into pageable memory"
     host = array.but(
         device=CPU,
-        memory=Memory.PINNED if site.asked else Memory.PAGEABLE,
+        memory=Memory.UNKNOWN if pins is None else Memory.PINNED if pins else Memory.PAGEABLE,
         dtype=dtype or array.dtype,
         storage=site.frame.interpreter.fresh_storage(),
         index_built=False,
         layout=array.layout if array.layout.form in (Form.DENSE, Form.PERMUTED, Form.EMPTY) else _made_dense(array),
         trail=site.frame.trail(site.node, site.name, f"`.{site.name}` fetches it from the device {how}", array.trail),
     )
-    verdict = Verdict.ASYNC if site.asked else Verdict.BLOCKING
     if array.layout.form is Form.EMPTY:
-        verdict = Verdict.NO_TRANSFER
-    record(replace(site, fetches=not site.asked), Ruling(verdict, Direction.D2H, (), host))
+        record(site, Ruling(Verdict.NO_TRANSFER, Direction.D2H, (), host))
+    elif site.asked and not pins:
+        record(site, unproven(Direction.D2H, f"whether `{array.device.kind}` waits here is not known", host))
+    else:
+        verdict = Verdict.ASYNC if site.asked else Verdict.BLOCKING
+        record(replace(site, fetches=not site.asked), Ruling(verdict, Direction.D2H, (), host))
     return host
 
 
@@ -488,16 +496,20 @@ def read_back(value: Value, name: str, node: ast.expr, frame: Frame) -> Value:
 def made_on_device(name: str, data: Value, device: Device, node: ast.expr, frame: Frame) -> None:
     """`torch.tensor(data, device="cuda")`, `as_tensor`, `new_tensor`: host data sent with a wait."""
     arrays = list(arrays_of(data))
+    operand = node.args[0] if isinstance(node, ast.Call) and node.args else None
     if isinstance(data, Sequence):
         items = [data.item] if data.items is None else data.items
         if data.items == ():
             return
         if any(array.device.is_accelerator for item in items for array in arrays_of(item)):
             waits(frame, node, name, Direction.D2H, None)
+            pitfalls.waits(frame, node, name, Pitfall.HOST_DATA, device, operand=operand, direction=Direction.D2H)
             return
     if device.is_cpu and any(array.device.is_accelerator for array in arrays):
         waits(frame, node, name, Direction.D2H, arrays[0])
         return
+    if not arrays or any(array.device.is_cpu for array in arrays):
+        pitfalls.waits(frame, node, name, Pitfall.HOST_DATA, device, operand=operand)
     if not device.is_accelerator or (arrays and all(array.device.is_accelerator for array in arrays)):
         return
     waits(frame, node, name, Direction.H2D, next((array for array in arrays if array.device.is_cpu), None))

@@ -6,12 +6,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from h2dlint.facts.backends import Fact, is_so
 from h2dlint.facts.copies import Cause, Direction, Verdict
 from h2dlint.facts.domain import META_KIND, Array, Device, Memory
 from h2dlint.facts.layout import DENSE_UNRANKED, Form, Layout, broadcast_needed
-
-UNSOURCED_BACKENDS = frozenset({"hpu", "mps", "ipu", "sdaa", "mlu", "xla", "rbln", "vulkan"})
-"""Accelerators of which nobody measured whether pageable copies are staged: nothing is said about them."""
 
 
 class Ruling(Struct, frozen=True):
@@ -38,11 +36,15 @@ def upload(source: Array, device: Device, destination: Layout | None, asked: boo
         return Ruling(Verdict.NO_TRANSFER, Direction.H2D, (), source)
     if not asked:
         return Ruling(Verdict.BLOCKING, Direction.H2D, (), source)
-    if device.kind in UNSOURCED_BACKENDS:
+    if not is_so(Fact.PAGEABLE_UPLOAD_WAITS, device) or not is_so(Fact.PINNED_UPLOAD_IS_ASYNC, device):
         return unproven(Direction.H2D, f"whether `{device.kind}` stages pageable memory is not known", source)
     if source.memory is Memory.PAGEABLE:
         return Ruling(Verdict.FAKE_ASYNC, Direction.H2D, (Cause.PAGEABLE,), source)
-    return _from_pinned_or_unknown(source, destination)
+    ruling = _from_pinned_or_unknown(source, destination)
+    if ruling.verdict is Verdict.FAKE_ASYNC and not is_so(Fact.GATHERS_ON_THE_HOST, device):
+        why = f"whether a source that is not dense is gathered on the host for `{device.kind}` is not known"
+        return unproven(Direction.H2D, why, source)
+    return ruling
 
 
 def _from_pinned_or_unknown(source: Array, destination: Layout | None) -> Ruling:
