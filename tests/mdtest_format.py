@@ -9,6 +9,8 @@ A heading names the case, the ``python`` block below it is the module, comments 
     # verdict: async           the copies on this line have this verdict (several: separated by commas)
     # revealed: cpu | pinned   a copy on this line has a reveal that contains this text, or matches this glob
 
+Blocks of files called `opt-in-*.md` are checked with `--extend-select HTD2`, the others with the default rules.
+
 A line without a claim says that there is no error and no warning. Claims may share a line: `# error: A  # verdict: B`.
 """
 
@@ -88,6 +90,11 @@ class Block(Struct, frozen=True):
     def module(self) -> str:
         """A file name for the block that Python can import."""
         return re.sub(r"\W", "_", self.name) + ".py"
+
+    @property
+    def opt_in(self) -> bool:
+        """Whether the block is about rules that run only when they are selected."""
+        return self.name.startswith("opt-in-")
 
     def claims_within(self, first: int, last: int) -> list[Claim]:
         """The claims on the lines from `first` to `last`, both included."""

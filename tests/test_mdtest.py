@@ -42,7 +42,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def reported(folder: Path) -> dict[str, list[Reported]]:
     """What `h2dlint check` finds in each block, by file name."""
-    command = [sys.executable, "-m", "h2dlint", "check", ".", "--output-format", "json", "--isolated", "--no-cache"]
+    opt_in = sorted(block.module for block in BLOCKS if block.opt_in)
+    exclude = [part for module in opt_in for part in ("--exclude", module)]
+    return {**_checked(folder, ".", *exclude), **_checked(folder, *opt_in, "--extend-select", "HTD2")}
+
+
+def _checked(folder: Path, *arguments: str) -> dict[str, list[Reported]]:
+    options = ("--output-format", "json", "--isolated", "--no-cache")
+    command = [sys.executable, "-m", "h2dlint", "check", *arguments, *options]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode in (0, 1), f"h2dlint check exited {done.returncode}:\n{done.stderr}"
     found: dict[str, list[Reported]] = {}

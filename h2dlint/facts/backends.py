@@ -25,6 +25,7 @@ class Fact(Enum):
     PINNED_UPLOAD_IS_ASYNC = "a non_blocking copy from dense pinned memory is asynchronous"
     GATHERS_ON_THE_HOST = "a source with gaps, or to be broadcast, is gathered into pageable memory first"
     DOWNLOAD_IS_PINNED = "`.to('cpu', non_blocking=True)` returns pinned memory and does not wait"
+    PINNED_DOWNLOAD_IS_ASYNC = "a non_blocking copy into dense pinned memory is asynchronous"
     PAGEABLE_DOWNLOAD_WAITS = "a non_blocking copy into pageable memory waits"
     DEVICE_REFUSES_PIN = "pin_memory on a tensor or factory of this device raises"
     HIDDEN_WAITS = "host indices, host data and host values for a device tensor make the host wait"
@@ -85,6 +86,14 @@ TABLE: dict[Fact, dict[str, Cell]] = {
         "npu": Cell(True, _TWO_DOWNLOADS),
         "hpu": UNPROVEN,
         "mps": Cell(False, _MPS_DOWNLOAD),
+    },
+    Fact.PINNED_DOWNLOAD_IS_ASYNC: {
+        "cuda": Cell(True, _CUDA_NOTES),
+        "rocm": Cell(True, _HIP_HOST),
+        "xpu": UNPROVEN,
+        "npu": Cell(True, _ACL_COPY),
+        "hpu": UNPROVEN,
+        "mps": UNPROVEN,
     },
     Fact.PAGEABLE_DOWNLOAD_WAITS: {
         "cuda": Cell(True, _SYNC),

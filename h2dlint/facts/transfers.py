@@ -439,7 +439,7 @@ def _copy_ruling(target: Value, source: Value, receiver: ast.AST | None, site: S
     if here.is_cpu and isinstance(source, Array) and (site.asked or there.is_accelerator):
         return _into_device(target, source, there, site)
     if here.is_accelerator and there.is_cpu and isinstance(target, Array):
-        return download(target, site.asked, source.layout if isinstance(source, Array) else DENSE_UNRANKED)
+        return download(target, site.asked, source.layout if isinstance(source, Array) else DENSE_UNRANKED, here)
     if there.is_cpu and not here.is_cpu and isinstance(target, Array):
         ruling = download(target, True)
         # Into pinned, dense host memory nothing waits, wherever the source lies; else the source decides.

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from h2dlint.facts.backends import Fact, is_so
 from h2dlint.facts.copies import Cause, Direction, Verdict
-from h2dlint.facts.domain import META_KIND, Array, Device, Memory
+from h2dlint.facts.domain import ACCELERATOR, META_KIND, Array, Device, Memory
 from h2dlint.facts.layout import DENSE_UNRANKED, Form, Layout, broadcast_needed
 
 
@@ -83,8 +83,21 @@ def _order(layout: Layout) -> list[int]:
     ]
 
 
-def download(destination: Array, asked: bool, source: Layout = DENSE_UNRANKED) -> Ruling:
+def download(destination: Array, asked: bool, source: Layout = DENSE_UNRANKED, device: Device = ACCELERATOR) -> Ruling:
     """A `host.copy_(device_tensor)`: into pageable or gapped memory it waits, whatever its size (FACTS, 9)."""
+    ruling = _download(destination, asked, source)
+    fact = {
+        (Cause.PAGEABLE,): Fact.PAGEABLE_DOWNLOAD_WAITS,
+        (Cause.GAPPED,): Fact.GATHERS_ON_THE_HOST,
+        (): Fact.PINNED_DOWNLOAD_IS_ASYNC,
+    }[ruling.causes]
+    told = ruling.verdict in (Verdict.FAKE_ASYNC, Verdict.ASYNC)
+    if told and not is_so(fact, device):
+        return unproven(Direction.D2H, f"whether `{device.kind}` waits for such a copy is not known", destination)
+    return ruling
+
+
+def _download(destination: Array, asked: bool, source: Layout) -> Ruling:
     form = destination.layout.form
     if form is Form.EMPTY:
         return Ruling(Verdict.NO_TRANSFER, Direction.D2H, (), destination)
