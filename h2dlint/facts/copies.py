@@ -43,6 +43,8 @@ class Cause(str, Enum):
 class Pitfall(str, Enum):
     """A mistake around a copy that is none of its verdict: `check` looks for those that a selected rule names."""
 
+    PIN_SEEN = "pin-seen"
+    """Nothing is wrong with a pin on this way: what is wrong on another is not so whichever way the program comes."""
     PIN_KEEPS_GAPS = "pin-keeps-gaps"
     PIN_DISCARDED = "pin-discarded"
     MOVE_DISCARDED = "move-discarded"

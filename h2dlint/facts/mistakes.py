@@ -20,7 +20,7 @@ from h2dlint.facts.rewrites import rewrite_after
 
 WAITS = frozenset({Pitfall.HOST_INDEX, Pitfall.HOST_DATA, Pitfall.HOST_VALUE})
 PLACEMENT = frozenset({Pitfall.PIN_IN_WORKER, Pitfall.PIN_IN_CAPTURE, Pitfall.PIN_COMPILED})
-PINS = frozenset(Pitfall) - WAITS - {Pitfall.MIRROR_UNUSED}
+PINS = frozenset(Pitfall) - WAITS - {Pitfall.MIRROR_UNUSED, Pitfall.PIN_SEEN}
 """Those for which functions that mention pin_memory must be looked at."""
 
 _DISCARDED = (Pitfall.PIN_DISCARDED, Pitfall.MOVE_DISCARDED)
@@ -36,7 +36,7 @@ def mistakes(
     `noted`: the outcomes that are pitfalls; `copies`: those that are copies.
     """
     groups: dict[object, list[Outcome]] = defaultdict(list)
-    for outcome in noted:
+    for outcome in _whichever_way(module, noted):
         if outcome.pitfall in wanted:
             groups[outcome.pitfall, span_of(outcome.node, module.lines)].append(outcome)
     copied = list(copies)
@@ -45,6 +45,19 @@ def mistakes(
     if not PLACEMENT.isdisjoint(wanted) and "pin_memory" in module.text:
         found += [copy for copy in _placed(module) if copy.pitfall in wanted]
     return _together(module, found, copied)
+
+
+def _whichever_way(module: ModuleInfo, noted: Iterable[Outcome]) -> Iterator[Outcome]:
+    """The pitfalls without those that a pin has on one way only: for one item of a loop, in one round."""
+    ways: dict[object, list[Outcome]] = defaultdict(list)
+    for outcome in noted:
+        if outcome.call == "pin_memory":
+            ways[span_of(outcome.node, module.lines), tuple(map(id, outcome.context))].append(outcome)
+        else:
+            yield outcome
+    for group in ways.values():
+        if len({outcome.pitfall for outcome in group}) == 1:
+            yield from group
 
 
 def _told_by_copies(copies: list[Outcome]) -> set[tuple[int, int]]:

@@ -70,15 +70,18 @@ def of_pin(value: Value, node: ast.AST, frame: Frame) -> None:
     arrays = [way for way in ways if isinstance(way, Array)]
     whole = len(arrays) == len(ways)
     if frame.unused is node and _outlives(operand) and _is_tensor(arrays, whole, operand, frame):
-        note(frame, node, "pin_memory", Pitfall.PIN_DISCARDED, arrays[0] if arrays else None, operand=operand)
+        found = Pitfall.PIN_DISCARDED
     elif not whole or not all(array.kind == "tensor" for array in arrays):
-        return
+        found = Pitfall.PIN_SEEN
     elif all(array.device.is_accelerator and is_so(Fact.DEVICE_REFUSES_PIN, array.device) for array in arrays):
-        note(frame, node, "pin_memory", Pitfall.PIN_ON_DEVICE, arrays[0], operand=operand)
+        found = Pitfall.PIN_ON_DEVICE
     elif all(array.device.is_cpu and array.layout.form is Form.GAPPED for array in arrays):
-        note(frame, node, "pin_memory", Pitfall.PIN_KEEPS_GAPS, arrays[0], operand=operand)
+        found = Pitfall.PIN_KEEPS_GAPS
     elif all(array.memory is Memory.PINNED for array in arrays):
-        note(frame, node, "pin_memory", Pitfall.PIN_NO_SNAPSHOT, arrays[0], operand=operand)
+        found = Pitfall.PIN_NO_SNAPSHOT
+    else:
+        found = Pitfall.PIN_SEEN
+    note(frame, node, "pin_memory", found, arrays[0] if arrays else None, operand=operand)
 
 
 def of_move(value: Value, name: str, node: ast.Call, frame: Frame) -> None:

@@ -171,7 +171,7 @@ class Running:
             self._hasty.discard(unit.node)
             seen = self.outcomes.get(module.file, [])
             mine = [one for one in seen if one.root is unit.node]
-            if mine and all(one.verdict in _HARMLESS for one in mine):
+            if mine and all(one.verdict in _HARMLESS and one.pitfall is None for one in mine):
                 continue
             self.outcomes[module.file] = [one for one in seen if one.root is not unit.node]
             self._run_unit(module, unit)

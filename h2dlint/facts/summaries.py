@@ -73,6 +73,7 @@ class Summaries(Names):
         if is_wsl_name(name):
             return Const(False)
         if frame.depth >= MAX_DEPTH or function.node in self._stack or _is_opaque(function.node):
+            self._note_haste(function, frame)
             return NOTHING
         overrides = _overrides(frame, key)
         device = frame.default_device
@@ -94,6 +95,11 @@ class Summaries(Names):
             if key:
                 frame.store_attribute(f"{key}.{name}", held, node)
         return value
+
+    def _note_haste(self, function: Function, frame: Frame) -> None:
+        """A function that calls one which is still being looked at, further out, is run again at the end."""
+        if frame.root in self._stack and function.node in self._stack[: self._stack.index(frame.root)]:
+            self._hasty.add(frame.root)
 
     def _decorated(self, function: Function, frame: Frame, node: ast.AST) -> Value | None:
         """What the decorators that are not known to leave a function as it is make of it; None when there are none."""
