@@ -6,7 +6,7 @@ import ast
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -47,6 +47,8 @@ def copies_of(
         project.sought.update(unit.node for unit in module.units)
     pinning = _units_that_pin(module) if not PINS.isdisjoint(pitfalls) else []
     project.sought.update(unit.node for unit in pinning)
+    if Pitfall.MOVE_DISCARDED in pitfalls:
+        project.sought.update(unit.node for unit in _units_at(_MOVES.finditer(module.text), module))
     project.run_module(module)
     for unit in module.units:
         if unit.node in project.sought:
@@ -176,12 +178,28 @@ def _pinning_units(module: ModuleInfo) -> Iterator[ast.AST]:
                 yield unit.node
 
 
-_PINS = re.compile(r"pin_memory|^[ \t]+[\w.]+(?:\[[^\n\]]*\])?\.(?:to|cuda)\(", re.MULTILINE)
+_PINS = re.compile(r"\.pin_memory\(")
+_PINNING_FACTORIES = re.compile(r"\bpin_memory\s*=(?!=)\s*(?!False\b|None\b|pin_memory\b|self\.|\w+\.pin_memory\b)")
+"""A flag that may be certain, not one that is only handed on."""
+_FOR_A_DEVICE = re.compile(r"device\s*=\s*(?![\"']cpu)|_like\(|\.new_|DataLoader\(")
+_DEFAULT_DEVICE = re.compile(r"with\s+(?:torch\.)?device\(|set_default_device\(")
+_MOVES = re.compile(r"^[ \t]+[A-Za-z_][\w.]*\.(?:to|cuda|xpu|npu)\(", re.MULTILINE)
+_NEAR = 200
+"""Characters around `pin_memory=` in which its call names a device, if it does."""
 
 
 def _units_that_pin(module: ModuleInfo) -> list[Unit]:
-    """The functions whose text mentions pinning, or moves something in a statement of its own."""
-    lines = sorted({module.line_at(match.start()) for match in _PINS.finditer(module.text)})
+    """The functions whose pins are worth a look: pinning calls, and factories that may pin for a device."""
+    matches = list(_PINS.finditer(module.text))
+    anywhere = _DEFAULT_DEVICE.search(module.text) is not None
+    for match in _PINNING_FACTORIES.finditer(module.text):
+        if anywhere or _FOR_A_DEVICE.search(module.text, max(match.start() - _NEAR, 0), match.end() + _NEAR):
+            matches.append(match)
+    return _units_at(matches, module)
+
+
+def _units_at(matches: Iterable[re.Match[str]], module: ModuleInfo) -> list[Unit]:
+    lines = sorted({module.line_at(match.start()) for match in matches})
     return [unit for unit in module.units if holds(unit.node, lines)]
 
 
