@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
+    from h2dlint.facts.copies import Pitfall
     from h2dlint.finding import Fix
     from h2dlint.fixing import Refusal, Site
 
@@ -24,11 +25,14 @@ class Fixer(Struct, frozen=True):
     """Fixers are asked in this order, the best rewrite first."""
     fix: Callable[[Site], Fix | Refusal | None]
     """None: another form than this fixer's; a refusal: its form, but the rewrite would be wrong here."""
+    pitfalls: tuple[Pitfall, ...] = ()
+    """The mistakes beside a copy's verdict that it is asked about; the others are left to other fixers."""
 
     @classmethod
     def read(cls, module: ModuleType) -> Fixer:
         """The fixer that a module of this package defines. Raises AttributeError where the module lacks a part."""
-        return cls(module.__name__.rpartition(".")[2], module.TITLE, module.ORDER, module.fix)
+        name = module.__name__.rpartition(".")[2]
+        return cls(name, module.TITLE, module.ORDER, module.fix, getattr(module, "PITFALLS", ()))
 
 
 @lru_cache(maxsize=1)

@@ -132,7 +132,7 @@ class Repairer:
         refusals: dict[Key, str] = {}
         for finding in state.findings:
             key = (finding.span, finding.code)
-            copy = state.by_span.get(finding.span)
+            copy = state.copy_of(finding)
             site = site_of(state.document, copy, self._options) if copy is not None else None
             if site is None or copy is None:
                 continue
@@ -196,12 +196,22 @@ class _State(Struct, frozen=True):
 
     document: Document
     findings: Sequence[Finding]
-    by_span: dict[Span, Copy]
+    by_span: Mapping[Span, Sequence[Copy]]
     reported: Counter[tuple[str, bool]]
 
     @classmethod
     def of(cls, document: Document, copies: Sequence[Copy], findings: Sequence[Finding]) -> _State:
-        return cls(document, findings, {copy.span: copy for copy in copies}, _reported(copies))
+        by_span: dict[Span, list[Copy]] = {}
+        for copy in copies:
+            by_span.setdefault(copy.span, []).append(copy)
+        return cls(document, findings, by_span, _reported(copies))
+
+    def copy_of(self, finding: Finding) -> Copy | None:
+        """What a finding speaks of: a copy, or a mistake beside one at the same place."""
+        from h2dlint.rules import codes_for
+
+        here = self.by_span.get(finding.span, ())
+        return next((copy for copy in here if len(here) == 1 or finding.code in codes_for(copy)), None)
 
 
 def _independent(document: Document, offers: Sequence[_Offer]) -> list[_Offer]:

@@ -26,7 +26,10 @@ def propose(site: Site, most: Applicability = Applicability.UNSAFE, without: Con
 
     refused: Refusal | None = None
     second: Fix | None = None
+    pitfall = site.copy.pitfall
     for fixer in all_fixers():
+        if pitfall is not None and pitfall not in fixer.pitfalls:
+            continue
         answer = _answer(fixer.fix, site)
         if not isinstance(answer, Fix):
             refused = refused or answer
@@ -59,11 +62,13 @@ def sites_of(path: str, text: str, options: FixOptions = FixOptions()) -> list[S
     """
     from h2dlint.facts.analyse import copies_of
     from h2dlint.facts.project import Project
+    from h2dlint.rules import all_rules
     from h2dlint.source import parse
 
     document = Document(path, text, parse(text))
-    copies: Sequence[Copy] = copies_of(Project(), path, text, document.tree)
+    pitfalls = {pitfall for rule in all_rules() if rule.meta.default for pitfall in rule.meta.pitfalls}
+    copies: Sequence[Copy] = copies_of(Project(), path, text, document.tree, pitfalls=pitfalls)
     doubtful = (Verdict.FAKE_ASYNC, Verdict.CONDITIONAL)
-    wanted = (copy for copy in copies if copy.verdict in doubtful or copy.follows is not None)
+    wanted = (copy for copy in copies if copy.pitfall or copy.verdict in doubtful or copy.follows is not None)
     found = (site_of(document, copy, options) for copy in wanted)
     return [site for site in found if site is not None]
