@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from h2dlint.facts.callers import ask_callers, called_as, seen_from_here
 from h2dlint.facts.copies import Copy, Pitfall, Verdict
 from h2dlint.facts.merge import merged
+from h2dlint.facts.mirrors import unused_mirrors
 from h2dlint.facts.mistakes import PINS, WAITS, mistakes
 from h2dlint.facts.modules import ModuleInfo, Unit, child_statements, holds
 from h2dlint.facts.outcomes import Outcome
@@ -93,6 +94,8 @@ def copies_of(
     found = list(records.values())
     if pitfalls:
         found += mistakes(module, pitfalls, noted, seen)
+    if Pitfall.MIRROR_UNUSED in pitfalls:
+        found += unused_mirrors(project, module)
     return sorted(found, key=lambda copy: (copy.span.line, copy.span.column, copy.span.end_line, copy.span.end_column))
 
 

@@ -161,8 +161,12 @@ def placed(device: Device, frame: Frame) -> bool:
 
     Who does that means an accelerator, unless the name is a parameter that is the host's unless told otherwise.
     """
-    name = device.key.rpartition(".")[2]
-    return device.is_unknown and bool(_DEVICE_NAME.search(name)) and not _defaults_to_host(name, frame.function)
+    return named_as_device(device) and not _defaults_to_host(device.key.rpartition(".")[2], frame.function)
+
+
+def named_as_device(device: Device) -> bool:
+    """Whether the unknown device has a name such as `dev`, `self.device`, `x.device`."""
+    return device.is_unknown and bool(_DEVICE_NAME.search(device.key.rpartition(".")[2]))
 
 
 def _defaults_to_host(name: str, function: ast.AST | None) -> bool:
