@@ -46,6 +46,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import msgspec
 from h2dlint.rules._choice import code_of
 
 from h2dlint import wording
@@ -81,11 +82,17 @@ def check(copy: Copy, node: cst.Call | None) -> Iterator[Finding]:
     if copy.lost_pin is None or code_of(copy) != META.code:
         return
     place = copy.lost_pin
+    step = "indexing" if place.label == "fancy index" else f"`{place.label}`"
     yield META.finding(
         copy,
-        f"{wording.source(copy)} was pinned and is not any more: `{place.label}` on {wording.where(copy, place)} made "
+        f"{wording.source(copy)} was pinned and is not any more: {step} on {wording.where(copy, place)} made "
         f"a fresh pageable tensor of it, so this copy can stall the host{wording.size_remark(copy)}",
-        help=f"pin last: {wording.pinned_call(copy, node)}, {wording.PIN_FLAG}; or do `{place.label}` on the device, "
-        "after the transfer",
+        help=f"pin last: {_remedy(copy, node)}, {wording.PIN_FLAG}; or do it on the device, after the transfer",
         severity=Severity.NOTE if wording.is_small(copy) else None,
     )
+
+
+def _remedy(copy: Copy, node: cst.Call | None) -> str:
+    """The source pinned at its end, without the pin that did not last."""
+    text = copy.source_text.replace(".pin_memory()", "")
+    return wording.pinned_call(msgspec.structs.replace(copy, source_text=text), node)
