@@ -18,6 +18,9 @@ SIZE, WORK_MS, ROUNDS = 1 << 20, 50.0, 5
 
 def main() -> None:
     """Prints one line for each way."""
+    if not torch.cuda.is_available():
+        print("this needs a CUDA device")
+        return
     ways: dict[str, tuple[bool, Callable[[torch.Tensor], torch.Tensor]]] = {
         "pinned": (True, lambda host: host),
         "pinned.pin_memory()": (True, lambda host: host.pin_memory()),

@@ -18,6 +18,9 @@ ROWS, COLUMNS, STEPS, WORK_MS = 3, 65_536, 60, 5.0
 
 def main() -> None:
     """Prints one line for each form."""
+    if not torch.cuda.is_available():
+        print("this needs a CUDA device")
+        return
     pinned = torch.zeros(ROWS, COLUMNS + 1, dtype=torch.int64, pin_memory=True)
     pageable = torch.zeros(ROWS, COLUMNS + 1, dtype=torch.int64)
     forms: dict[str, Callable[[], torch.Tensor]] = {
