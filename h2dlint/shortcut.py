@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from h2dlint.discovery import (
     DEFAULT_EXCLUDES,
@@ -18,6 +19,9 @@ from h2dlint.discovery import (
     read_bytes,
 )
 from h2dlint.settings_files import settings_files
+
+if TYPE_CHECKING:
+    from h2dlint.finding import Needle
 
 MOST_FILES = 500
 """A larger tree is left to the command line at once, instead of being walked twice."""
@@ -94,7 +98,7 @@ class _Settings:
         self._known: dict[str, Patterns] = {}
         self._default = Patterns(DEFAULT_EXCLUDES, os.getcwd())
         self.baselines: set[str] = set()
-        self.needles: tuple[bytes, ...] = NEEDLES
+        self.needles: tuple[Needle, ...] = NEEDLES
         """What a file of any folder seen so far may be looked at for."""
 
     def excluded(self, folder: str, name: str) -> bool:

@@ -103,7 +103,9 @@ def _record(module: ModuleInfo, group: list[Outcome], told: set[tuple[int, int]]
 def _callers(module: ModuleInfo, outcome: Outcome) -> Iterator[Place]:
     """Where the call came from that makes it so."""
     if outcome.context:
-        yield _place(module, outcome.context[0], "caller", "called from here")
+        site = outcome.context[0]
+        lines = module.lines if site.path == module.path else []
+        yield Place(site.path, span_of(site.node, lines), "caller", "called from here")
 
 
 def _placed(module: ModuleInfo) -> Iterator[Copy]:
