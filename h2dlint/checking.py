@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -25,6 +25,7 @@ from h2dlint.discovery import (
 from h2dlint.engine import NOT_ANALYSED, UNUSED, Fixing, Job, Outcome, not_analysed
 from h2dlint.facts.copies import Copy
 from h2dlint.finding import Applicability, Finding, Needle, Severity
+from h2dlint.notebooks import is_notebook
 from h2dlint.report import Report
 from h2dlint.run import run, work
 from h2dlint.source import Problem
@@ -150,18 +151,27 @@ def add_ignores(report: Report, paths: Sequence[str], configs: Configs, options:
     return msgspec.structs.replace(after, left_alone=left_alone)
 
 
-def inventory_of(
-    paths: Sequence[str], configs: Configs, options: Options, done: Done
-) -> tuple[list[Copy], list[Finding]]:
-    """Every copy in the Python files under `paths`, and a finding for each file that could not be analysed.
+class Inventory(Struct, frozen=True):
+    """Every copy of a run."""
+
+    copies: tuple[Copy, ...]
+    problems: tuple[Finding, ...]
+    """A finding for each file, or cell of a notebook, that could not be analysed."""
+    sources: Mapping[str, str]
+    """The texts of the notebooks, by path."""
+
+
+def inventory_of(paths: Sequence[str], configs: Configs, options: Options, done: Done) -> Inventory:
+    """Every copy in the Python files under `paths`.
 
     Raises as `check_paths` does.
     """
     plan = _Plan(configs, options, inventory=True)
     outcomes = _carry_out(plan, paths, options, done)
-    return (
-        [copy for outcome in outcomes for copy in outcome.copies],
-        [finding for outcome in outcomes for finding in outcome.findings],
+    return Inventory(
+        tuple(copy for outcome in outcomes for copy in outcome.copies),
+        tuple(finding for outcome in outcomes for finding in outcome.findings),
+        {outcome.path: outcome.text for outcome in outcomes if outcome.text and is_notebook(outcome.path)},
     )
 
 
@@ -241,9 +251,9 @@ class _Plan:
             yield not_analysed(job, Problem(1, f"cannot be read: {error.strerror or error}"))
             return
         codes = (*job.codes, *job.strict_codes)
-        if has_needle(data, self._needles_of(codes)):
+        if has_needle(data, self._needles_of(codes), file):
             without_comments = tuple(code for code in codes if code != UNUSED)
-            copies = self._inventory or has_needle(data, self._needles_of(without_comments))
+            copies = self._inventory or has_needle(data, self._needles_of(without_comments), file)
             yield job if copies else msgspec.structs.replace(job, copies=False)
 
     def _job(self, file: str) -> Job:

@@ -315,8 +315,10 @@ def copies(
     configs = _configs(isolated, config)
     options = Options(exclude=exclude, processes=jobs, verbose=verbose)
     with progress("listing", enabled=not quiet) as done:
-        found, problems = inventory_of(paths or (os.curdir,), configs, options, done)
-    for problem in problems:
+        found = inventory_of(paths or (os.curdir,), configs, options, done)
+    from h2dlint.notebooks.view import CellView
+
+    for problem in map(CellView(found.sources).finding, found.problems):
         click.echo(f"{problem.path}:{problem.span.line}: {problem.message}", err=True)
     with _output(output_file, color) as (stream, colored):
         from h2dlint.output import write_copies
@@ -324,7 +326,7 @@ def copies(
         format = _format(output_format, configs, output_file, COPY_FORMATS)
         if format not in COPY_FORMATS:
             raise click.UsageError(f"`copies` writes {', '.join(COPY_FORMATS)}, not {format}")
-        write_copies(found, format, stream, colored)
+        write_copies(found.copies, found.sources, format, stream, colored)
     return 0
 
 

@@ -42,6 +42,9 @@ DEFAULT_EXCLUDES = (
 )
 """Names of folders that hold no code of the project's own."""
 
+SUFFIXES = (".py", ".ipynb")
+"""Files with these names hold Python."""
+
 NON_BLOCKING = b"non_blocking"
 
 NEEDLES = (
@@ -249,7 +252,7 @@ def _walk(root: str, excluded: Callable[[str, str], bool]) -> Iterator[str]:
         for entry in entries:
             path = entry.name if folder == os.curdir else entry.path
             is_folder = _is_folder(entry)
-            if not is_folder and not entry.name.endswith(".py"):
+            if not is_folder and not entry.name.endswith(SUFFIXES):
                 continue
             if excluded(folder, entry.name) or ignores.ignored(os.path.join(here, entry.name), is_folder):
                 continue
@@ -345,15 +348,18 @@ def _positional_arguments(data: bytes, start: int) -> tuple[list[bytes] | None, 
     return found, len(data)
 
 
-def has_needle(data: bytes, needles: Sequence[bytes | tuple[bytes, ...]]) -> bool:
+def has_needle(data: bytes, needles: Sequence[bytes | tuple[bytes, ...]], path: str = "") -> bool:
     """Whether a file with these bytes can hold anything for rules with these needles, of a tuple with all in it.
 
-    Who looks for the name of the flag also wants the calls that pass it without its name.
+    Who looks for the name of the flag also wants the calls that pass it without its name. `path` tells a notebook,
+    where quotes are escaped.
     """
     for needle in needles:
         if needle in data if isinstance(needle, bytes) else all(part in data for part in needle):
             return True
-    return NON_BLOCKING in needles and has_positional_flag(data)
+    if NON_BLOCKING not in needles:
+        return False
+    return has_positional_flag(data.replace(b'\\"', b"'") if path.endswith(".ipynb") else data)
 
 
 def read_bytes(path: str) -> bytes:

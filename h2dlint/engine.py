@@ -15,13 +15,17 @@ from h2dlint.discovery import read_bytes
 from h2dlint.facts.copies import Copy, Span, Verdict
 from h2dlint.facts.options import FactOptions
 from h2dlint.finding import Applicability, Finding, Severity
-from h2dlint.source import Problem, SourceFile, load, parse
+from h2dlint.notebooks import is_notebook
+from h2dlint.source import Problem, SourceFile, load, parse, parsed
 from h2dlint.suppress import Sorted, Suppression, may_hold_suppressions, sort_out
 
 if TYPE_CHECKING:
     from h2dlint.changes import Changes
     from h2dlint.facts.project import Project
     from h2dlint.fixing.options import FixOptions
+    from h2dlint.notebooks.module import Broken, CellModule
+    from h2dlint.notebooks.places import Carrier
+    from h2dlint.repair import KeepsForm
     from h2dlint.report import Fixed, Key
     from h2dlint.rules import Rule
 
@@ -86,6 +90,8 @@ class Job(Struct, frozen=True):
     """Print where h2dlint itself failed."""
     fixing: Fixing | None = None
     """What to do about rewrites; None: look for none."""
+    data: bytes | None = None
+    """The bytes to look at; None: those of the file."""
 
 
 class Outcome(Struct, frozen=True):
@@ -118,16 +124,23 @@ class Outcome(Struct, frozen=True):
 def look_at(project: Project, job: Job) -> Outcome:
     """Does `job`. Whatever is wrong with the file becomes a finding: nothing is raised for it."""
     try:
-        data = read_bytes(job.file)
+        data = read_bytes(job.file) if job.data is None else job.data
     except OSError as error:
         return not_analysed(job, Problem(1, f"cannot be read: {error.strerror or error}"))
-    source = load(job.path, data)
+    if is_notebook(job.file):
+        return _look_at_notebook(project, job, data)
+    return _look_at_module(project, job, load(job.path, data), data)
+
+
+def _look_at_module(
+    project: Project, job: Job, source: SourceFile, data: bytes, keeps_form: KeepsForm | None = None
+) -> Outcome:
     if source.tree is None or source.problem is not None:
         return not_analysed(job, source.problem or Problem(1, "no tree"), source.text)
     try:
         if job.inventory:
             return Outcome(job.path, copies=_copies(project, source, source.tree, every=True))
-        outcome = _check(project, job, source, source.tree, data)
+        outcome = _check(project, job, source, source.tree, data, keeps_form)
         return msgspec.structs.replace(outcome, uses=project.files_used_by(job.file)) if job.want_uses else outcome
     except (RecursionError, MemoryError):
         return not_analysed(job, Problem(1, "nested too deeply to be analysed"), source.text)
@@ -154,7 +167,9 @@ def _copies(
     return tuple(copies_of(project, source.path, source.text, tree, every, pitfalls))
 
 
-def _check(project: Project, job: Job, source: SourceFile, tree: ast.Module, data: bytes) -> Outcome:
+def _check(
+    project: Project, job: Job, source: SourceFile, tree: ast.Module, data: bytes, keeps_form: KeepsForm | None
+) -> Outcome:
     copies = _copies(project, source, tree, codes=(*job.codes, *job.strict_codes)) if job.copies else ()
     if not copies and not (UNUSED in job.codes and may_hold_suppressions(data)):
         return Outcome(job.path)
@@ -163,7 +178,7 @@ def _check(project: Project, job: Job, source: SourceFile, tree: ast.Module, dat
     outcome = _outcome(job, source.text, tree, copies, data)
     if job.fixing is None or not any(finding.code != UNPROVEN for finding in outcome.findings):
         return outcome
-    return _with_fixes(project, job, job.fixing, source, tree, data, outcome)
+    return _with_fixes(project, job, job.fixing, source, tree, data, outcome, keeps_form)
 
 
 def _outcome(job: Job, text: str, tree: ast.Module, copies: Sequence[Copy], data: bytes) -> Outcome:
@@ -224,7 +239,14 @@ def _idle_comments(job: Job, text: str, sorted_out: Sorted) -> Iterable[Finding]
 
 
 def _with_fixes(
-    project: Project, job: Job, fixing: Fixing, source: SourceFile, tree: ast.Module, data: bytes, outcome: Outcome
+    project: Project,
+    job: Job,
+    fixing: Fixing,
+    source: SourceFile,
+    tree: ast.Module,
+    data: bytes,
+    outcome: Outcome,
+    keeps_form: KeepsForm | None,
 ) -> Outcome:
     """The outcome with its findings fixed, or with the fixes that they could have."""
     from h2dlint.repair import Repairer, made, with_fixes, without_comments
@@ -242,7 +264,7 @@ def _with_fixes(
             one for one in _outcome(job, text, tree, copies, encoded).findings if one.verdict and one.code != UNPROVEN
         ]
 
-    repairer = Repairer(job.path, job.file, fixing.options, fixing.most, copies_of_text, findings_in)
+    repairer = Repairer(job.path, job.file, fixing.options, fixing.most, copies_of_text, findings_in, keeps_form)
     change: Change | None = None
     text = source.text
     if fixing.make:
@@ -267,6 +289,59 @@ def _with_fixes(
         refusals=proposals.refusals,
         change=change,
     )
+
+
+# --- notebooks ----------------------------------------------------------------------------------------------------
+
+
+def _look_at_notebook(project: Project, job: Job, data: bytes) -> Outcome:
+    """The same for a notebook: its cells are looked at as one module, and what is found is carried over to the file."""
+    from h2dlint.notebooks.document import NotANotebookError
+    from h2dlint.notebooks.module import opened
+
+    try:
+        module = opened(data)
+    except NotANotebookError as error:
+        return not_analysed(job, Problem(error.line, str(error)))
+    text = module.text.encode("utf-8", "surrogatepass")
+    source = SourceFile(job.path, module.text, "utf-8", *parsed(module.text))
+    outcome = _look_at_module(project, job, source, text, lambda changed: module.sources(changed) is not None)
+    return _carried_over(job, module, data, outcome)
+
+
+def _carried_over(job: Job, module: CellModule, data: bytes, outcome: Outcome) -> Outcome:
+    from h2dlint.notebooks.places import Carrier
+
+    before = Carrier(job.path, module)
+    change = outcome.change
+    after = Carrier(job.path, module, change.new_text) if change else before
+    if change is not None:
+        change = Change(
+            before=data,
+            after=after.file_bytes(data),
+            old_text=before.file_text,
+            new_text=after.file_text,
+            fixed=tuple(map(before.fixed, change.fixed)),
+        )
+    wanted = job.inventory or NOT_ANALYSED in job.codes
+    broken = tuple(_cell_not_analysed(job, after, cell) for cell in after.broken_cells() if wanted)
+    findings = (*map(after.finding, outcome.findings), *broken)
+    return msgspec.structs.replace(
+        outcome,
+        findings=tuple(sorted(findings, key=lambda finding: (finding.span.line, finding.span.column, finding.code))),
+        unproven=tuple(map(after.finding, outcome.unproven)),
+        suppressed=tuple(map(after.finding, outcome.suppressed)),
+        copies=tuple(map(after.copy, outcome.copies)),
+        text=after.file_text if outcome.text or broken or outcome.copies else "",
+        refusals=after.refusals(outcome.refusals),
+        change=change,
+    )
+
+
+def _cell_not_analysed(job: Job, carrier: Carrier, cell: Broken) -> Finding:
+    message = f"this cell was not analysed: {cell.message}"
+    span = carrier.in_cell(cell.cell, cell.line)
+    return _not_analysed(job, span, message, "mend the cell; the other cells were analysed")
 
 
 # --- findings -----------------------------------------------------------------------------------------------------
@@ -324,18 +399,24 @@ def not_analysed(job: Job, problem: Problem, text: str = "") -> Outcome:
     """The outcome of a file that could not be analysed: a finding that says why, unless its rule is ignored."""
     if not job.inventory and NOT_ANALYSED not in job.codes:
         return Outcome(job.path)
-    meta = next(rule.meta for rule in _all_rules() if rule.meta.code == NOT_ANALYSED)
-    finding = Finding(
-        code=meta.code,
-        name=meta.name,
-        severity=meta.severity,
-        path=job.path,
-        span=Span(problem.line, 1, problem.line, 1),
-        message=f"this file was not analysed: {problem.message}",
-        help="mend the file, or leave it out with `exclude`",
-        verdict=None,
-    )
+    span = Span(problem.line, 1, problem.line, 1)
+    message = f"this file was not analysed: {problem.message}"
+    finding = _not_analysed(job, span, message, "mend the file, or leave it out with `exclude`")
     if job.changes is not None and not job.changes.touch(job.path):
         return Outcome(job.path)
     sifted = sift([finding], job.accepted, text)
     return Outcome(job.path, findings=sifted.kept, accepted=sifted.taken, text=text)
+
+
+def _not_analysed(job: Job, span: Span, message: str, help: str) -> Finding:
+    meta = next(rule.meta for rule in _all_rules() if rule.meta.code == NOT_ANALYSED)
+    return Finding(
+        code=meta.code,
+        name=meta.name,
+        severity=meta.severity,
+        path=job.path,
+        span=span,
+        message=message,
+        help=help,
+        verdict=None,
+    )

@@ -28,11 +28,14 @@ MOST_ROUNDS = 10
 
 NO_LONGER_PARSES = "the rewritten file would not compile"
 NOT_CURED = "the rewritten copy could not be shown to be asynchronous"
+LOST_ITS_FORM = "the rewrite does not keep to the cells of the notebook"
 
 CopiesOf = Callable[[str, ast.Module], Sequence[Copy]]
 """The copies of a text that ask to be asynchronous."""
 FindingsIn = Callable[[str, ast.Module, Sequence[Copy]], Sequence[Finding]]
 """What is to be fixed in a text with these copies."""
+KeepsForm = Callable[[str], bool]
+"""Whether the file can be made from a text of it again."""
 
 
 class Repaired(Struct, frozen=True):
@@ -63,6 +66,7 @@ class Repairer:
         most: Applicability,
         copies_of: CopiesOf,
         findings_in: FindingsIn,
+        keeps_form: KeepsForm | None = None,
     ) -> None:
         """`path` is what the file is called, `file` what to open; fixes of more than `most` are never made."""
         self._path = path
@@ -71,6 +75,7 @@ class Repairer:
         self._most = most
         self._copies_of = copies_of
         self._findings_in = findings_in
+        self._keeps_form = keeps_form
         self._analysed: dict[str, Sequence[Copy]] = {}
         self._failed: dict[tuple[str, str], dict[str, str]] = {}
         """Copy (function and text) -> title -> why that rewrite does not hold."""
@@ -120,7 +125,7 @@ class Repairer:
             held, failed = self._tested(state, _independent(state.document, wanted), together=True)
             if held:
                 new_text = apply_edits(text, merge([offer.fix for offer in held]).edits)
-                made = [Fixed(self._path, offer.key[1], offer.fix.title, offer.fix.applicability) for offer in held]
+                made = [offer.made(self._path) for offer in held]
                 return new_text, parse(new_text), made
             if not failed:
                 return None
@@ -141,7 +146,7 @@ class Repairer:
             if isinstance(answer, Refusal):
                 refusals[key] = next(iter(failed.values()), answer.reason)
             else:
-                offers.append(_Offer(key, copy, answer))
+                offers.append(_Offer(key, copy, answer, finding.message))
         return offers, refusals
 
     def _tested(self, state: _State, offers: Sequence[_Offer], together: bool) -> tuple[list[_Offer], list[_Offer]]:
@@ -178,6 +183,8 @@ class Repairer:
         tree = _compiled(text)
         if tree is None:
             return NO_LONGER_PARSES
+        if self._keeps_form is not None and not self._keeps_form(text):
+            return LOST_ITS_FORM
         copies = self._copies(text, tree)
         allowed = state.reported.copy()
         for offer in offers:
@@ -189,6 +196,12 @@ class _Offer(Struct, frozen=True):
     key: Key
     copy: Copy
     fix: Fix
+    message: str
+    """What the finding says."""
+
+    def made(self, path: str) -> Fixed:
+        """The record of this fix, made."""
+        return Fixed(path, self.key[1], self.fix.title, self.fix.applicability, self.key[0], self.message)
 
 
 class _State(Struct, frozen=True):
@@ -266,7 +279,8 @@ def _compiled(text: str) -> ast.Module | None:
         tree = parse(text)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            compile(tree, "<fixed>", "exec", dont_inherit=True)
+            # What a notebook may do and a module may not: no fix adds an `await`.
+            compile(tree, "<fixed>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     return tree

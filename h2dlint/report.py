@@ -22,6 +22,10 @@ class Fixed(Struct, frozen=True):
     code: str
     title: str
     applicability: Applicability
+    span: Span
+    """Where the copy was when its turn came; fixes made before it may have moved it."""
+    message: str
+    """What was said of it."""
 
 
 class Report(Struct, frozen=True):

@@ -67,7 +67,7 @@ def _count_files(paths: list[str], settings: _Settings) -> int:
     for file in python_files(paths, settings.excluded):
         seen.add(os.path.abspath(file))
         settings.excludes(os.path.dirname(file) or os.curdir)
-        if len(seen) > MOST_FILES or has_needle(read_bytes(file), settings.needles):
+        if len(seen) > MOST_FILES or has_needle(read_bytes(file), settings.needles, file):
             raise _NotSimple
     for baseline in settings.baselines:
         _refuse_what_is_gone(baseline, seen)

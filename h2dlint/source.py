@@ -52,6 +52,14 @@ def load(path: str, data: bytes) -> SourceFile:
     return SourceFile(path, text, encoding, tree, None)
 
 
+def parsed(text: str) -> tuple[ast.Module | None, Problem | None]:
+    """The tree of a text, or why it has none."""
+    try:
+        return parse(text), None
+    except _CANNOT_PARSE as error:
+        return None, _problem_of(error, b"")
+
+
 def parse(text: str) -> ast.Module:
     """`ast.parse` without the warnings that it prints about the code it reads.
 

@@ -402,7 +402,7 @@ COPIES = [
 def inventory(format: str, color: bool = False) -> str:
     """The whole output of `copies`."""
     stream = io.StringIO()
-    write_copies(COPIES, format, stream, color)
+    write_copies(COPIES, {}, format, stream, color)
     return stream.getvalue()
 
 

@@ -56,22 +56,25 @@ def write_diff(changes: Mapping[str, tuple[str, str]], stream: TextIO, color: bo
     emit(stream, diff.render(changes, color))
 
 
-def write_copies(copies: Sequence[Copy], format: str, stream: TextIO, color: bool) -> None:
-    """Writes an inventory to `stream` in one of COPY_FORMATS. Raises ValueError for another format."""
+def write_copies(copies: Sequence[Copy], sources: Mapping[str, str], format: str, stream: TextIO, color: bool) -> None:
+    """Writes an inventory to `stream` in one of COPY_FORMATS; `sources` are the texts of notebooks, by path.
+
+    Raises ValueError for another format.
+    """
     from h2dlint.output.terminal import emit, width_of
 
     if format == "full":
         from h2dlint.output import inventory
 
-        text = inventory.render(copies, color, width_of(stream))
+        text = inventory.render(copies, sources, color, width_of(stream))
     elif format == "concise":
         from h2dlint.output import concise
 
-        text = concise.render_copies(copies)
+        text = concise.render_copies(copies, sources)
     elif format == "json":
         from h2dlint.output import json
 
-        text = json.render_copies(copies)
+        text = json.render_copies(copies, sources)
     else:
         raise _unknown_format(format, COPY_FORMATS)
     emit(stream, text)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from h2dlint.facts.copies import Copy
 from h2dlint.finding import Finding
+from h2dlint.notebooks.view import CellView
 from h2dlint.output import listed
 from h2dlint.output.summary import closing_line
 from h2dlint.output.terminal import harmless
@@ -17,16 +18,18 @@ _COLORS = {"error": "31", "warning": "33", "note": "35"}
 def render(report: Report, show_unproven: bool, color: bool) -> str:
     """`path:line:column: CODE severity message`, a line each, and the closing line."""
     findings = listed(report, show_unproven)
-    lines = [_line(finding, color) for finding in findings]
+    cells = CellView(report.sources)
+    lines = [_line(cells.finding(finding), color) for finding in findings]
     return "\n".join([*lines, closing_line(report, findings, show_unproven)]) + "\n"
 
 
-def render_copies(copies: Sequence[Copy]) -> str:
-    """`path:line:column: call direction verdict reveal`, a line each."""
+def render_copies(copies: Sequence[Copy], sources: Mapping[str, str]) -> str:
+    """`path:line:column: call direction verdict reveal`, a line each. `sources` are the texts of notebooks, by path."""
+    cells = CellView(sources)
     rows = (
         f"{copy.path}:{copy.span.line}:{copy.span.column}: "
         f"{copy.call} {copy.direction.value} {copy.verdict.value} {copy.reveal}"
-        for copy in copies
+        for copy in map(cells.copy, copies)
     )
     return "".join(f"{harmless(row)}\n" for row in rows)
 

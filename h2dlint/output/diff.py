@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from h2dlint.apply import apply_edits, unified_diff
 from h2dlint.finding import Fix
+from h2dlint.notebooks.view import Changed
 from h2dlint.regions import Lines
 
 _COLORS = {"+": "32", "-": "31", "@": "36"}
@@ -42,13 +43,31 @@ class Row(Struct, frozen=True):
 
 def rows_of(fix: Fix, lines: Lines) -> list[Row]:
     """What a fix takes out and puts in, without the lines around it; `lines` is the text it was made for."""
+    return _shortened(_rows_between(lines.text, apply_edits(lines.text, fix.edits)))
+
+
+def rows_in_cells(changed: Sequence[Changed]) -> list[Row]:
+    """The same for the cells of a notebook, each under its number where there are several."""
     rows: list[Row] = []
-    for group in _changed(lines.text, apply_edits(lines.text, fix.edits)):
+    for cell in changed:
+        if len(changed) > 1:
+            rows.append(Row("", 0, f"cell {cell.cell}:"))
+        rows += _rows_between(cell.before, cell.after)
+    return _shortened(rows)
+
+
+def _rows_between(before: str, after: str) -> list[Row]:
+    rows: list[Row] = []
+    for group in _changed(before, after):
         if rows:
             rows.append(Row("", 0, "..."))
         rows += group
+    return rows
+
+
+def _shortened(rows: list[Row]) -> list[Row]:
     if len(rows) > MOST_LINES:
-        rows = [*rows[:MOST_LINES], Row("", 0, f"... {len(rows) - MOST_LINES} lines more")]
+        return [*rows[:MOST_LINES], Row("", 0, f"... {len(rows) - MOST_LINES} lines more")]
     return rows
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
 from h2dlint.facts.copies import Place, Verdict
 from h2dlint.finding import DOCS_URL, Applicability, Finding, Fix, Severity
 from h2dlint.fixing.document import hash_of
+from h2dlint.notebooks.view import CellView, Changed
 from h2dlint.output import listed
-from h2dlint.output.diff import rows_of
+from h2dlint.output.diff import rows_in_cells, rows_of
 from h2dlint.output.frame import Mark, Row, frame, wrapped
 from h2dlint.output.paint import painted
 from h2dlint.output.summary import closing_line, counts
@@ -41,11 +42,15 @@ def render(report: Report, show_unproven: bool, color: bool, width: int) -> str:
     findings = listed(report, show_unproven)
     lines: list[Text] = []
     sources: dict[str, Lines] = {}
+    cells = CellView(report.sources)
     for finding in findings:
-        path = finding.path
-        if path in report.sources and path not in sources:
-            sources[path] = Lines.of(report.sources[path])
-        lines += _finding(finding, sources.get(path), width, report.refusal(finding))
+        shown = cells.finding(finding)
+        path = shown.path
+        text = None if path in sources else cells.source(path)
+        if text is not None:
+            sources[path] = Lines.of(text)
+        changed = cells.changed(finding.path, finding.fix) if finding.fix else []
+        lines += _finding(shown, sources.get(path), changed, width, report.refusal(finding))
         lines.append(Text())
     gravest = next((severity for severity, number in counts(findings).items() if number), None)
     style = _SEVERITY_STYLES[gravest] if gravest else "bold green"
@@ -57,7 +62,9 @@ def render(report: Report, show_unproven: bool, color: bool, width: int) -> str:
     return painted([*lines, line], color)
 
 
-def _finding(finding: Finding, source: Lines | None, width: int, refusal: str) -> Iterator[Text]:
+def _finding(
+    finding: Finding, source: Lines | None, changed: Sequence[Changed], width: int, refusal: str
+) -> Iterator[Text]:
     style = _SEVERITY_STYLES[finding.severity]
     yield from _header(finding, style, width)
     rows = frame(source, _marks(finding), width) if source is not None else []
@@ -73,7 +80,7 @@ def _finding(finding: Finding, source: Lines | None, width: int, refusal: str) -
     if finding.help:
         yield from _noted(gutter, " =", f"help: {finding.help}", "help", width)
     if finding.fix is not None and source is not None:
-        yield from _change(finding.fix, source, gutter, width)
+        yield from _change(finding.fix, source, changed, gutter, width)
     elif refusal:
         yield from _noted(gutter, " =", f"no fix: {refusal}", "dim", width)
     if finding.verdict is not None:
@@ -115,11 +122,13 @@ def _noted(gutter: int, sign: str, text: str, role: str, width: int) -> Iterator
         yield Text(" " * indent + line, _STYLES[role])
 
 
-def _change(fix: Fix, source: Lines, gutter: int, width: int) -> Iterator[Text]:
+def _change(fix: Fix, source: Lines, changed: Sequence[Changed], gutter: int, width: int) -> Iterator[Text]:
     """`= fix: ...` and the lines that go and come."""
     option = "--fix" if fix.applicability is Applicability.SAFE else "--fix --unsafe-fixes"
     yield from _noted(gutter, " =", f"fix ({option}): {fix.title}", "help", width)
-    rows = rows_of(fix, source) if fix.content_hash == hash_of(source.text) else []
+    rows = rows_in_cells(changed) if changed else []
+    if fix.content_hash == hash_of(source.text):
+        rows = rows_of(fix, source)
     digits = max((len(str(row.number)) for row in rows), default=1)
     for row in rows:
         number = str(row.number) if row.number else ""
@@ -138,5 +147,11 @@ def _chain(finding: Finding) -> str:
 
 
 def _step(finding: Finding, place: Place) -> str:
-    other = "" if place.path == finding.path else f"{place.path}:"
+    file, _, cell = place.path.rpartition(":cell ")
+    if place.path == finding.path:
+        other = ""
+    elif file and finding.path.startswith(f"{file}:cell "):
+        other = f"cell {cell}:"
+    else:
+        other = f"{place.path}:"
     return f"{place.label}@{other}{place.span.line}"

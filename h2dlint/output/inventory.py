@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from rich.text import Text
 
 from h2dlint.facts.copies import Copy, Verdict
+from h2dlint.notebooks.view import CellView
 from h2dlint.output.frame import wrapped
 from h2dlint.output.paint import painted
 from h2dlint.output.summary import plural
@@ -25,11 +26,15 @@ _STYLES = {
 _LINE, _VERDICT, _DIRECTION = 6, 11, 7
 
 
-def render(copies: Sequence[Copy], color: bool, width: int) -> str:
-    """A block for each file: line, verdict, direction, call and reveal; the totals last."""
+def render(copies: Sequence[Copy], sources: Mapping[str, str], color: bool, width: int) -> str:
+    """A block for each file: line, verdict, direction, call and reveal; the totals last.
+
+    A notebook has a block for each cell; `sources` are the texts of notebooks, by path.
+    """
+    cells = CellView(sources)
     lines: list[Text] = []
     call_width = max((len(copy.call) for copy in copies), default=0)
-    for path, group in groupby(copies, key=lambda copy: copy.path):
+    for path, group in groupby(map(cells.copy, copies), key=lambda copy: copy.path):
         lines.append(Text(harmless(path), "bold"))
         for copy in group:
             lines += _row(copy, call_width, width)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from h2dlint.facts.copies import Copy, Place, Span
 from h2dlint.finding import DOCS_URL, Finding, Fix
+from h2dlint.notebooks.view import CellView
 from h2dlint.output import listed
 from h2dlint.output.summary import counts
 from h2dlint.report import Fixed, Report
@@ -19,6 +20,7 @@ VERSION = 1
 def render(report: Report, show_unproven: bool) -> str:
     """A run of `check`. The same input gives the same bytes: no times, no absolute paths."""
     findings = listed(report, show_unproven)
+    cells = CellView(report.sources)
     summary = {
         **{f"{severity.value}s": number for severity, number in counts(findings).items()},
         "unproven": len(report.unproven),
@@ -32,16 +34,20 @@ def render(report: Report, show_unproven: bool) -> str:
     return _dump(
         {
             "version": VERSION,
-            "findings": [_finding(one, report.refusal(one)) for one in findings],
+            "findings": [_finding(one, report.refusal(one), cells) for one in findings],
             "fixed": list(map(_fixed, report.fixed)),
             "summary": summary,
         }
     )
 
 
-def render_copies(copies: Sequence[Copy]) -> str:
-    """An inventory, with the codes that all rules together give each copy."""
-    return _dump({"version": VERSION, "copies": list(map(_copy, copies))})
+def render_copies(copies: Sequence[Copy], sources: Mapping[str, str]) -> str:
+    """An inventory, with the codes that all rules together give each copy.
+
+    `sources` are the texts of notebooks, by path.
+    """
+    cells = CellView(sources)
+    return _dump({"version": VERSION, "copies": [_copy(copy, cells) for copy in copies]})
 
 
 def render_rule(rule: Rule) -> str:
@@ -66,17 +72,18 @@ def _dump(value: dict[str, Any]) -> str:
     return json.dumps(value, indent=2) + "\n"
 
 
-def _finding(finding: Finding, refusal: str) -> dict[str, Any]:
+def _finding(finding: Finding, refusal: str, cells: CellView) -> dict[str, Any]:
     return {
         "code": finding.code,
         "name": finding.name,
         "severity": finding.severity.value,
         "path": finding.path,
         **_span(finding.span),
+        **_in_cell(finding.path, finding.span, cells),
         "message": finding.message,
         "help": finding.help,
         "verdict": finding.verdict.value if finding.verdict else None,
-        "trace": list(map(_place, finding.trace)),
+        "trace": [_place(place, cells) for place in finding.trace],
         "fix": _fix(finding.fix) if finding.fix else None,
         "no_fix": refusal or None,
         "function": finding.function or None,
@@ -84,16 +91,17 @@ def _finding(finding: Finding, refusal: str) -> dict[str, Any]:
     }
 
 
-def _copy(copy: Copy) -> dict[str, Any]:
+def _copy(copy: Copy, cells: CellView) -> dict[str, Any]:
     return {
         "path": copy.path,
         **_span(copy.span),
+        **_in_cell(copy.path, copy.span, cells),
         "call": copy.call,
         "direction": copy.direction.value,
         "verdict": copy.verdict.value,
         "causes": [cause.value for cause in copy.causes],
         "reveal": copy.reveal,
-        "trace": list(map(_place, copy.trace)),
+        "trace": [_place(place, cells) for place in copy.trace],
         "codes": codes_for(copy),
     }
 
@@ -111,8 +119,16 @@ def _span(span: Span) -> dict[str, int]:
     return {"line": span.line, "column": span.column, "end_line": span.end_line, "end_column": span.end_column}
 
 
-def _place(place: Place) -> dict[str, Any]:
-    return {"path": place.path, "line": place.span.line, "message": place.message}
+def _in_cell(path: str, span: Span, cells: CellView) -> dict[str, Any]:
+    """In a notebook: which cell, and the same range counted within it."""
+    inside = cells.in_cell(path, span)
+    return {"cell": {"number": inside.cell, **_span(inside.span)}} if inside else {}
+
+
+def _place(place: Place, cells: CellView) -> dict[str, Any]:
+    inside = cells.in_cell(place.path, place.span)
+    cell = {"cell": {"number": inside.cell, "line": inside.span.line}} if inside else {}
+    return {"path": place.path, "line": place.span.line, **cell, "message": place.message}
 
 
 def _fix(fix: Fix) -> dict[str, Any]:
