@@ -19,6 +19,7 @@ from h2dlint.discovery import (
     Patterns,
     display_path,
     has_needle,
+    left_out,
     python_files,
     read_bytes,
 )
@@ -70,6 +71,10 @@ class Options(Struct, frozen=True):
     """A git revision: report only what rests on a line that changed since."""
     affected: bool = False
     """Look at the files too whose facts came from the given ones."""
+    force_exclude: bool = False
+    """Leave out what the excludes say even if it is named."""
+    stdin: bytes | None = None
+    """What to look at instead of the one file that is named, which need not exist."""
 
 
 def check_paths(paths: Sequence[str], configs: Configs, options: Options, done: Done) -> Report:
@@ -108,6 +113,7 @@ def check_paths(paths: Sequence[str], configs: Configs, options: Options, done: 
             for (span, code), reason in outcome.refusals.items()
         },
         changes={path: (change.old_text, change.new_text) for path, change in changes.items()},
+        rewritten={path: change.after for path, change in changes.items()},
         left_alone=left_alone,
         accepted=sum(one.count for outcome in outcomes for one in outcome.accepted),
         gone=plan.gone(outcomes),
@@ -230,7 +236,7 @@ class _Plan:
     def jobs(self, paths: Sequence[str]) -> Iterator[Job | Outcome]:
         """A job for each file that holds something to look at; an outcome at once for one that cannot be read."""
         excluded = excluder(self._configs, self._options.exclude)
-        for file in python_files(paths, excluded):
+        for file in self._files(paths, excluded):
             self.files_seen += 1
             self.seen.add(os.path.abspath(file))
             yield from self._job_for(file)
@@ -246,7 +252,7 @@ class _Plan:
         job = self._job(file)
         self.jobs_by_path[job.path] = job
         try:
-            data = read_bytes(file)
+            data = read_bytes(file) if job.data is None else job.data
         except OSError as error:
             yield not_analysed(job, Problem(1, f"cannot be read: {error.strerror or error}"))
             return
@@ -255,6 +261,12 @@ class _Plan:
             without_comments = tuple(code for code in codes if code != UNUSED)
             copies = self._inventory or has_needle(data, self._needles_of(without_comments), file)
             yield job if copies else msgspec.structs.replace(job, copies=False)
+
+    def _files(self, paths: Sequence[str], excluded: Callable[[str, str], bool]) -> Iterator[str]:
+        if self._options.stdin is None:
+            yield from python_files(paths, excluded, self._options.force_exclude)
+        elif not (self._options.force_exclude and left_out(paths[0], excluded)):
+            yield paths[0]
 
     def _job(self, file: str) -> Job:
         config = self._configs.for_folder(os.path.dirname(file) or os.curdir)
@@ -281,6 +293,7 @@ class _Plan:
             inventory=self._inventory,
             verbose=self._options.verbose,
             fixing=self._fixing(config, os.path.abspath(file)),
+            data=None if file in self.dependents else self._options.stdin,
         )
 
     def _fixing(self, config: Config, file: str) -> Fixing | None:

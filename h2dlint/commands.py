@@ -14,7 +14,7 @@ from h2dlint import __version__
 from h2dlint.checking import Fixes, Options, check_paths, inventory_of
 from h2dlint.cli import EXIT_ERROR
 from h2dlint.config import ConfigError, Configs, Selection, check_codes, nearest
-from h2dlint.discovery import Missing
+from h2dlint.discovery import Missing, display_path
 from h2dlint.progress import progress
 from h2dlint.report import Report
 from h2dlint.settings import FORMATS
@@ -133,6 +133,11 @@ def _common(command: _Command) -> _Command:
 @click.option("--diff", is_flag=True, help="Write no file: print what --fix would change, and end with 1 if anything.")
 @click.option("--fix-only", is_flag=True, help="Fix, and do not report what is left.")
 @click.option("--exit-non-zero-on-fix", is_flag=True, help="End with status 1 if anything was fixed.")
+@click.option(
+    "--summary-file", metavar="FILE", help="Write what was fixed, why, and what is left, for a pull request (Markdown)."
+)
+@click.option("--force-exclude", is_flag=True, help="Leave out what the excludes say even if it is named.")
+@click.option("--stdin-filename", metavar="FILE", help="What to call the file that `-` reads.")
 def check(
     paths: tuple[str, ...],
     output_format: str | None,
@@ -165,13 +170,20 @@ def check(
     diff: bool,
     fix_only: bool,
     exit_non_zero_on_fix: bool,
+    summary_file: str | None,
+    force_exclude: bool,
+    stdin_filename: str | None,
 ) -> int:
     """Report copies that only look asynchronous, and fix them.
 
-    PATHS are files and folders; the working directory if none is given. The exit status is 0 if there is nothing to
-    report or all was fixed, 1 if errors or warnings are left, 2 if h2dlint was used wrongly or failed.
+    PATHS are files and folders; the working directory if none is given. `-` reads one file from stdin; with --fix the
+    fixed text goes to stdout and the findings to stderr. The exit status is 0 if there is nothing to report or all was
+    fixed, 1 if errors or warnings are left, 2 if h2dlint was used wrongly or failed.
     """
     make = fix or fix_only or diff
+    stdin = _stdin(paths, stdin_filename)
+    if stdin is not None:
+        paths = (stdin_filename or _STDIN,)
     configs = _configs(isolated, config)
     if add_ignore is not None and make:
         raise click.UsageError("`--add-ignore` silences what `--fix` would repair: run them one after the other")
@@ -182,7 +194,7 @@ def check(
     if show_settings:
         return _show_settings(configs, paths)
     if show_files:
-        return _show_files(configs, paths, exclude)
+        return _show_files(configs, paths, exclude, force_exclude)
     format = _format(output_format, configs, output_file)
     options = Options(
         exclude=exclude,
@@ -192,11 +204,15 @@ def check(
         processes=jobs,
         verbose=verbose,
         # The short format shows no fixes: looking for them would only take time.
-        fixes=Fixes(make, unsafe_fixes, write=make and not diff) if make or format not in _WITHOUT_FIXES else None,
+        fixes=Fixes(make, unsafe_fixes, write=make and not diff and stdin is None)
+        if make or format not in _WITHOUT_FIXES or summary_file
+        else None,
         baseline=baseline,
         all_known=no_baseline or write_baseline is not None,
         since=since,
         affected=affected,
+        force_exclude=force_exclude,
+        stdin=stdin,
     )
     with progress("fixing" if make else "checking", enabled=not quiet) as done:
         report = check_paths(paths or (os.curdir,), configs, options, done)
@@ -206,6 +222,8 @@ def check(
         report = add_ignores(report, paths or (os.curdir,), configs, options, add_ignore)
     for path, reason in report.left_alone.items():
         click.echo(f"h2dlint: {path} was left alone: {reason}", err=True)
+    if summary_file is not None:
+        _write_summary(report, summary_file)
     if write_baseline is not None:
         return _write_baseline(report, write_baseline)
     if report.gone and not quiet:
@@ -214,8 +232,11 @@ def check(
         with _output(output_file, color) as (stream, colored):
             _show_diff(report, stream, colored)
         return 1 if report.changes and not exit_zero else 0
+    filtering = stdin is not None and make
+    if filtering:
+        _pass_on(report.rewritten.get(display_path(paths[0]), stdin or b""))
     if not fix_only:
-        with _output(output_file, color) as (stream, colored):
+        with _output(output_file, color, sys.stderr if filtering else sys.stdout) as (stream, colored):
             if statistics:
                 from h2dlint.output import write_statistics
 
@@ -251,11 +272,11 @@ def _show_settings(configs: Configs, paths: tuple[str, ...]) -> int:
     return 0
 
 
-def _show_files(configs: Configs, paths: tuple[str, ...], exclude: tuple[str, ...]) -> int:
+def _show_files(configs: Configs, paths: tuple[str, ...], exclude: tuple[str, ...], force_exclude: bool) -> int:
     from h2dlint.checking import excluder
-    from h2dlint.discovery import display_path, python_files
+    from h2dlint.discovery import python_files
 
-    for file in python_files(paths or (os.curdir,), excluder(configs, exclude)):
+    for file in python_files(paths or (os.curdir,), excluder(configs, exclude), force_exclude):
         click.echo(display_path(file))
     return 0
 
@@ -275,6 +296,34 @@ def _write_baseline(report: Report, file: str) -> int:
 def _tell_gone(number: int) -> None:
     what = "1 finding of the baseline is gone" if number == 1 else f"{number:,} findings of the baseline are gone"
     click.echo(f"h2dlint: {what}; run with --write-baseline FILE to take note of it", err=True)
+
+
+_STDIN = "-"
+
+
+def _stdin(paths: tuple[str, ...], name: str | None) -> bytes | None:
+    """What stdin holds, if the paths ask for it."""
+    if _STDIN not in paths:
+        if name is not None:
+            raise click.UsageError("`--stdin-filename` names what `-` reads: give `-` as the only path")
+        return None
+    if len(paths) > 1:
+        raise click.UsageError("`-` reads one file from stdin: give no other path with it")
+    return sys.stdin.buffer.read()
+
+
+def _pass_on(data: bytes) -> None:
+    """Writes a file to stdout, byte for byte."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def _write_summary(report: Report, file: str) -> None:
+    from h2dlint.output import pull_request
+
+    with _output(file, "never") as (stream, _):
+        stream.write(pull_request.render(report))
 
 
 def _show_diff(report: Report, stream: TextIO, colored: bool) -> None:
@@ -377,11 +426,12 @@ def init(folder: str, jobs: int) -> int:
 
 
 @contextmanager
-def _output(file: str | None, color: str) -> Iterator[tuple[TextIO, bool]]:
-    """The stream that takes the result, and whether it takes colors."""
+def _output(file: str | None, color: str, otherwise: TextIO | None = None) -> Iterator[tuple[TextIO, bool]]:
+    """The stream that takes the result, stdout or `otherwise` if no file is named, and whether it takes colors."""
     if file is None:
-        yield sys.stdout, wants_color(color, sys.stdout)
-        sys.stdout.flush()
+        stream = otherwise or sys.stdout
+        yield stream, wants_color(color, stream)
+        stream.flush()
         return
     try:
         stream = open(file, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115  (closed below)

@@ -203,11 +203,13 @@ def ignores_above(folder: str) -> Ignores:
 # --- the walk -----------------------------------------------------------------------------------------------------
 
 
-def python_files(paths: Sequence[str], excluded: Callable[[str, str], bool] | None = None) -> Iterator[str]:
+def python_files(
+    paths: Sequence[str], excluded: Callable[[str, str], bool] | None = None, named_too: bool = False
+) -> Iterator[str]:
     """Every Python file under `paths`, each once, in sorted order within each argument.
 
     A file named as an argument is taken whatever its name is. `excluded(folder, name)` decides about everything found
-    by walking; the default leaves out `DEFAULT_EXCLUDES`.
+    by walking, and with `named_too` about the arguments; the default leaves out `DEFAULT_EXCLUDES`.
 
     Raises:
         Missing: an argument does not exist.
@@ -220,11 +222,28 @@ def python_files(paths: Sequence[str], excluded: Callable[[str, str], bool] | No
             )
     seen: set[str] = set()
     for path in paths:
+        if named_too and left_out(path, excluded):
+            continue
         for file in _walk(path, excluded) if os.path.isdir(path) else (path,):
             key = os.path.abspath(file)
             if key not in seen:
                 seen.add(key)
                 yield file
+
+
+def left_out(path: str, excluded: Callable[[str, str], bool]) -> bool:
+    """Whether a walk from the working directory would leave `path` out, itself or with a folder around it.
+
+    Of a path outside of it only the last part counts.
+    """
+    folder, name = os.path.split(os.path.relpath(path))
+    parts = [name] if folder.startswith(os.pardir) or name == os.pardir else [*folder.split(os.sep), name]
+    at = folder if len(parts) == 1 else os.curdir
+    for part in parts:
+        if part not in ("", os.curdir) and excluded(at or os.curdir, part):
+            return True
+        at = part if at in ("", os.curdir) else os.path.join(at, part)
+    return False
 
 
 def _excluded_by_default(folder: str, name: str) -> bool:

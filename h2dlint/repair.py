@@ -302,4 +302,4 @@ def without_comments(text: str, findings: Sequence[Finding]) -> str:
 def made(path: str, finding: Finding) -> Fixed:
     """The record of a fix that was made just as the finding offers it."""
     title = finding.fix.title if finding.fix else ""
-    return Fixed(path, finding.code, title, Applicability.SAFE)
+    return Fixed(path, finding.code, title, Applicability.SAFE, finding.span, finding.message)

@@ -53,6 +53,8 @@ class Report(Struct, frozen=True):
     """Why a finding has no fix, where fixes were looked for."""
     changes: Mapping[str, tuple[str, str]] = {}
     """The old and the new text of every file that was fixed, by path."""
+    rewritten: Mapping[str, bytes] = {}
+    """The new bytes of every file that was fixed, by path."""
     accepted: int = 0
     """Known findings, which are not among them: a baseline's, or those that rest on no changed line."""
     gone: int = 0

@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 MOST_FILES = 500
 """A larger tree is left to the command line at once, instead of being walked twice."""
 
+FORCE_EXCLUDE = "--force-exclude"
+
 WITHOUT_EFFECT = (
     *("--strict", "--show-unproven", "--exit-zero", "--no-cache", "--isolated"),
-    *("--fix", "--unsafe-fixes", "--exit-non-zero-on-fix"),
+    *("--fix", "--unsafe-fixes", "--exit-non-zero-on-fix", FORCE_EXCLUDE),
 )
 """Options that change nothing where there is nothing to look at."""
 
@@ -46,7 +48,8 @@ def try_shortcut(arguments: list[str]) -> int | None:
     if arguments[:1] != ["check"] or any(path.startswith("-") for path in paths) or sys.stdout.isatty():
         return None
     try:
-        files = _count_files(paths or [os.curdir], _Settings(isolated="--isolated" in arguments))
+        settings = _Settings(isolated="--isolated" in arguments)
+        files = _count_files(paths or [os.curdir], settings, FORCE_EXCLUDE in arguments)
     except (_NotSimple, Missing, OSError):
         return None
     sys.stdout.write(all_clear(files) + "\n")
@@ -58,13 +61,13 @@ def all_clear(files: int) -> str:
     return f"All clear: nothing to report in {files:,} file{'' if files == 1 else 's'} (0 analysed)"
 
 
-def _count_files(paths: list[str], settings: _Settings) -> int:
+def _count_files(paths: list[str], settings: _Settings, named_too: bool) -> int:
     """How many files there are, if none needs a closer look."""
     settings.excludes(os.curdir)  # the output is as the settings of the working directory want it
     for path in paths:
         settings.excludes(path if os.path.isdir(path) else os.path.dirname(path) or os.curdir)
     seen: set[str] = set()
-    for file in python_files(paths, settings.excluded):
+    for file in python_files(paths, settings.excluded, named_too):
         seen.add(os.path.abspath(file))
         settings.excludes(os.path.dirname(file) or os.curdir)
         if len(seen) > MOST_FILES or has_needle(read_bytes(file), settings.needles, file):

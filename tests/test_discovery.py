@@ -19,6 +19,7 @@ from h2dlint.discovery import (
     display_path,
     has_needle,
     has_positional_flag,
+    left_out,
     python_files,
 )
 
@@ -214,3 +215,28 @@ def test_a_file_without_needle_is_not_parsed(write: WriteFiles) -> None:
     root = write({"a.py": "this is no Python"})
     report = check_paths([str(root)], Configs(isolated=True), Options(), lambda done, total: None)
     assert (report.files_seen, report.files_checked, report.findings) == (1, 0, ())
+
+
+# --- files that are named -----------------------------------------------------------------------------------------
+
+LEFT_OUT: dict[str, tuple[str, bool]] = {
+    "a plain file": ("a.py", False),
+    "a file in an excluded folder": ("build/a.py", True),
+    "far below one": ("p/build/q/r/a.py", True),
+    "a folder of that name above the working directory": (os.path.abspath("a.py"), False),
+    "outside of the working directory": ("../p/a.py", False),
+    "an excluded name outside of it": ("../p/build", True),
+    "the working directory": (".", False),
+    "written in a roundabout way": ("./p/../build/./a.py", True),
+}
+
+
+@pytest.mark.parametrize(("path", "expected"), LEFT_OUT.values(), ids=LEFT_OUT.keys())
+def test_which_named_files_the_excludes_leave_out(path: str, expected: bool) -> None:
+    assert left_out(path, lambda folder, name: name == "build") is expected
+
+
+def test_named_files_are_left_out_on_request_only(write: WriteFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(write({"build/a.py": "", "b.py": ""}))
+    assert list(python_files(["build/a.py", "b.py"])) == ["build/a.py", "b.py"]
+    assert list(python_files(["build/a.py", "b.py"], named_too=True)) == ["b.py"]
