@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from h2dlint.finding import Finding, Severity
+from h2dlint.notebooks import is_notebook
 from h2dlint.regions import Lines
 
 Identity = tuple[str, str, str]
@@ -33,9 +34,22 @@ class Accepted(Struct, frozen=True):
 
 
 def identities(findings: Sequence[Finding], text: str) -> list[Identity]:
-    """The identity of each finding of a file whose text is `text`."""
+    """The identity of each finding of a file whose text is `text`.
+
+    A notebook's text may be its file, or the module that its cells are: a copy has one identity in both.
+    """
+    if text.startswith("{") and any(is_notebook(finding.path) for finding in findings):
+        return [_identity_in_cell(finding, text) for finding in findings]
     lines = Lines.of(text)
     return [(finding.code, finding.function, _normalised(_piece(finding, lines))) for finding in findings]
+
+
+def _identity_in_cell(finding: Finding, file_text: str) -> Identity:
+    from h2dlint.notebooks.view import CellView
+
+    cells = CellView({finding.path: file_text})
+    inside = cells.finding(finding)
+    return finding.code, finding.function, _normalised(_piece(inside, Lines.of(cells.source(inside.path) or "")))
 
 
 def hashes(findings: Sequence[Finding], text: str) -> list[str]:

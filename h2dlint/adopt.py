@@ -35,7 +35,7 @@ HOOK = """\
   hooks:
     - id: h2dlint
       name: h2dlint
-      entry: h2dlint check --affected
+      entry: h2dlint check --affected --force-exclude
       language: system
       types_or: [python, jupyter]
       require_serial: true
@@ -91,8 +91,8 @@ def _names(folder: str, told: list[str]) -> Iterator[str]:
 def _hot(folder: str, processes: int, told: list[str]) -> Iterator[str]:
     """Functions that send something to the device and are called as if they ran at every step."""
     options = Options(processes=processes)
-    copies, _ = inventory_of([folder], Configs(isolated=True), options, lambda done, total: None)
-    names = Counter(_dotted(copy, folder) for copy in copies if _runs_each_step(copy))
+    found = inventory_of([folder], Configs(isolated=True), options, lambda done, total: None)
+    names = Counter(_dotted(copy, folder) for copy in found.copies if _runs_each_step(copy))
     likely = sorted(name for name, _ in names.most_common(MOST_HOT))
     if likely:
         what = "1 function that seems" if len(likely) == 1 else f"{len(likely)} functions that seem"

@@ -141,6 +141,7 @@ def add_ignores(report: Report, paths: Sequence[str], configs: Configs, options:
     """Writes a suppressing comment for each error and warning of the report; the report of what is left then."""
     from h2dlint.apply import NotWrittenError, write_file
     from h2dlint.ignoring import encoded_with_ignores
+    from h2dlint.notebooks.ignoring import notebook_with_ignores
 
     by_path: dict[str, list[Finding]] = {}
     for finding in report.findings:
@@ -150,7 +151,11 @@ def add_ignores(report: Report, paths: Sequence[str], configs: Configs, options:
     for path, findings in by_path.items():
         try:
             before = read_bytes(path)
-            write_file(path, before, encoded_with_ignores(before, findings, reason))
+            if is_notebook(path):
+                after_bytes = notebook_with_ignores(before, path, findings, reason)
+            else:
+                after_bytes = encoded_with_ignores(before, findings, reason)
+            write_file(path, before, after_bytes)
         except (NotWrittenError, OSError, ValueError) as error:
             left_alone[path] = str(error)
     after = check_paths(paths, configs, msgspec.structs.replace(options, fixes=None), lambda done, total: None)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 from h2dlint.discovery import python_files
 from h2dlint.facts.finder import Finder
 from h2dlint.fixing.project_files import absolute, module_name
+from h2dlint.notebooks import is_notebook
 
 MOST_FILES = 20_000
 """A larger project is scanned up to here."""
@@ -93,8 +94,20 @@ def _listed(names: bytes) -> list[str]:
 
 
 def _bytes(file: str) -> bytes:
+    """The code of a file; of a notebook, that of its cells."""
     try:
         with open(file, "rb") as stream:
-            return stream.read()
+            data = stream.read()
     except OSError:
+        return b""
+    return _code_of_cells(data) if is_notebook(file) else data
+
+
+def _code_of_cells(data: bytes) -> bytes:
+    from h2dlint.notebooks.document import NotANotebookError
+    from h2dlint.notebooks.module import opened
+
+    try:
+        return opened(data).text.encode("utf-8", "replace")
+    except NotANotebookError:
         return b""

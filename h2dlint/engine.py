@@ -145,11 +145,15 @@ def _look_at_module(
     except (RecursionError, MemoryError):
         return not_analysed(job, Problem(1, "nested too deeply to be analysed"), source.text)
     except Exception as error:
-        if job.verbose:
-            _print_traceback()
-        more = "" if job.verbose else ", with what `-v` prints"
-        message = f"h2dlint itself failed on it, please report this{more}: {type(error).__name__}: {error}"
-        return not_analysed(job, Problem(1, message), source.text)
+        return _failed(job, error, source.text)
+
+
+def _failed(job: Job, error: Exception, text: str) -> Outcome:
+    if job.verbose:
+        _print_traceback()
+    more = "" if job.verbose else ", with what `-v` prints"
+    message = f"h2dlint itself failed on it, please report this{more}: {type(error).__name__}: {error}"
+    return not_analysed(job, Problem(1, message), text)
 
 
 def _print_traceback() -> None:
@@ -303,10 +307,17 @@ def _look_at_notebook(project: Project, job: Job, data: bytes) -> Outcome:
         module = opened(data)
     except NotANotebookError as error:
         return not_analysed(job, Problem(error.line, str(error)))
+    if job.changes is not None:
+        from h2dlint.notebooks.places import Carrier
+
+        job = msgspec.structs.replace(job, changes=Carrier(job.path, module).changes(job.changes))
     text = module.text.encode("utf-8", "surrogatepass")
     source = SourceFile(job.path, module.text, "utf-8", *parsed(module.text))
     outcome = _look_at_module(project, job, source, text, lambda changed: module.sources(changed) is not None)
-    return _carried_over(job, module, data, outcome)
+    try:
+        return _carried_over(job, module, data, outcome)
+    except Exception as error:
+        return _failed(job, error, module.notebook.text)
 
 
 def _carried_over(job: Job, module: CellModule, data: bytes, outcome: Outcome) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -303,3 +304,27 @@ def test_the_script_is_as_shellcheck_wants_it() -> None:
     scripts = [SCRIPT, ROOT / ".ci" / "run", ROOT / ".ci" / "test"]
     ran = subprocess.run([shellcheck, *scripts], capture_output=True, text=True)
     assert (ran.returncode, ran.stdout) == (0, "")
+
+
+# --- with the real h2dlint ----------------------------------------------------------------------------------------
+
+
+def test_annotations_come_out_as_workflow_commands(run: Run) -> None:
+    ran = run(mode="annotate")
+    assert (ran.status, ran.outputs) == (1, {"findings": "true"})
+    assert "::error file=a.py,line=3,endLine=3,col=5," in ran.said
+
+
+def test_a_sarif_file_is_written(run: Run, checkout: Path) -> None:
+    ran = run(mode="sarif")
+    assert (ran.status, ran.outputs) == (0, {"findings": "true", "sarif-file": "h2dlint.sarif"})
+    assert json.loads((checkout / "h2dlint.sarif").read_text("utf-8"))["version"] == "2.1.0"
+
+
+def test_only_what_a_pull_request_changes_is_annotated(run: Run, checkout: Path) -> None:
+    git(checkout, "checkout", "--quiet", "-b", "change")
+    commit(checkout, {"b.py": FAKE})
+    ran = run(mode="annotate", options="--since origin/main")
+    assert ran.status == 1
+    assert "file=b.py" in ran.said
+    assert "file=a.py" not in ran.said

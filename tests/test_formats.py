@@ -195,7 +195,7 @@ def test_markdown_tells_what_was_changed_and_what_needs_a_person() -> None:
     run = report(
         replace(GAPPED, fix=fix),
         other,
-        fixed=(Fixed("a|b.py", "HTD201", "Count on the device", Applicability.SAFE),),
+        fixed=(Fixed("a|b.py", "HTD201", "Count on the device", Applicability.SAFE, GAPPED.span, "why"),),
         refusals={("step.py", other.span, "HTD101"): "a loader's worker must not pin"},
     )
     text = shown(run, "markdown")

@@ -122,4 +122,4 @@ def test_both_hooks_see_all_files_at_once() -> None:
     for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8")):
         assert hook["require_serial"] is True
         assert hook["types_or"] == ["python", "jupyter"]
-        assert hook["entry"].startswith("h2dlint check --force-exclude")
+        assert hook["entry"].startswith("h2dlint check --affected --force-exclude")

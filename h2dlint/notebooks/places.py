@@ -6,10 +6,12 @@ Everything outside the analysis speaks of the file as it lies on the disk: lines
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,6 +24,9 @@ from h2dlint.notebooks.document import Notebook
 from h2dlint.notebooks.module import BOM, Broken, CellModule
 from h2dlint.regions import Lines
 from h2dlint.report import Fixed, Key
+
+if TYPE_CHECKING:
+    from h2dlint.changes import Changes
 
 _LINE = re.compile(r"\b(on )?line (\d+)")
 _LINK = re.compile(r"@(\d+)")
@@ -97,6 +102,22 @@ class Carrier:
     def refusals(self, refusals: Mapping[Key, str]) -> dict[Key, str]:
         """Why findings have no fix, by their places in the file."""
         return {(self.span(span), code): self.words(reason) for (span, code), reason in refusals.items()}
+
+    def changes(self, changes: Changes) -> Changes:
+        """What changed, in lines of the module where it is about this file."""
+        from h2dlint.changes import Changes, FileChanges
+
+        file = os.path.abspath(self._path)
+        mine = changes.files.get(file)
+        if mine is None:
+            return changes
+        lines = {
+            line: self.span(Span(line, 1, line, 1)).line
+            for section in self.module.sections
+            for line in range(section.first, section.first + section.lines)
+        }
+        added = tuple((line, line) for line, raw in lines.items() if mine.touch(raw, raw))
+        return Changes({**changes.files, file: FileChanges(added)})
 
     def span(self, span: Span) -> Span:
         """A range of the module as one of the file; where no cell holds it, the file's first character."""
