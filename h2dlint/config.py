@@ -43,9 +43,9 @@ class Table(Struct, frozen=True, rename="kebab"):
     """The accelerator that an unnamed device stands for."""
     root: str | None = None
     """The folder in which imported modules are looked for, relative to the settings file."""
-    max_caller_files: int | None = None
+    max_caller_files: int = 5
     """Of how many other files callers are looked for."""
-    max_caller_sites: int | None = None
+    max_caller_sites: int = 8
     """How many calls are followed back to what they pass."""
     pin_guard: str | None = None
     """An expression that is true where memory can be pinned; its dotted names are imported where a fix uses it."""

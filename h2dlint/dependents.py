@@ -28,12 +28,14 @@ _COMMENT = re.compile(r"#[^\n]*")
 def dependents_of(
     given: Collection[str], excluded: Callable[[str, str], bool], root_of: Callable[[str], str]
 ) -> list[str]:
-    """The other files of the projects of the `given` ones that import one of them, directly or through others.
+    """The other files of the projects of the `given` ones that import one of them, directly or through others, or that
+    one of them imports: what a function does with a parameter hangs on who calls it.
 
     All paths are absolute. `root_of` is the configured root of a file's project, empty where none is.
     """
-    files = list(_projects(given, excluded, root_of))
-    known = {*files, *given}
+    files = list(dict.fromkeys([*_projects(given, excluded, root_of), *given]))
+    known = set(files)
+    called: dict[str, None] = {}
     importers: dict[str, list[str]] = {}
     finders: dict[str, Finder] = {}
     for file in files:
@@ -43,6 +45,8 @@ def dependents_of(
             finder = finders[root] = Finder(root)
         for imported in _imported(file, finder.roots_of(file), known):
             importers.setdefault(imported, []).append(file)
+            if file in given and imported not in given:
+                called[imported] = None
     found: dict[str, None] = {}
     waiting = list(given)
     while waiting:
@@ -50,7 +54,7 @@ def dependents_of(
             if file not in found and file not in given:
                 found[file] = None
                 waiting.append(file)
-    return list(found)
+    return list({**found, **called})
 
 
 def _projects(

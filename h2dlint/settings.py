@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any, TypeAlias
 
+    from h2dlint.finding import Needle
+
     Complaint: TypeAlias = str | None
     Kind: TypeAlias = Callable[[Any], Complaint]
 
@@ -143,8 +145,10 @@ KEYS: dict[str, Kind] = {
 # --- codes --------------------------------------------------------------------------------------------------------
 
 _CODE = re.compile(rb"\bMeta\(\s*\"(HTD[0-9]+)\"")
-_NEEDLES = re.compile(rb"\bneedles\s*=\s*(\((?:\s*b\"[^\"\\]*\"\s*,?)*\s*\))?")
-_BYTES = re.compile(rb"b\"([^\"]*)\"")
+_BYTES = rb"""b(?:"[^"\\]*"|'[^'\\]*')"""
+_TOGETHER = rb"\(\s*(?:" + _BYTES + rb"\s*,?\s*)+\)"
+_NEEDLES = re.compile(rb"\bneedles\s*=\s*(\((?:\s*(?:" + _BYTES + rb"|" + _TOGETHER + rb")\s*,?)*\s*\))?")
+_NEEDLE = re.compile(_TOGETHER + rb"|" + _BYTES)
 
 
 def rule_codes() -> tuple[str, ...]:
@@ -157,16 +161,18 @@ def rule_codes() -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def rule_needles() -> tuple[bytes, ...] | None:
+def rule_needles() -> tuple[Needle, ...] | None:
     """What all rules together look for in a file, opt-in ones too, read off their text; None if that cannot be seen."""
-    found: set[bytes] = set()
+    found: dict[Needle, None] = {}
     texts = list(_rule_texts())
     for text in texts:
         for needles in _NEEDLES.finditer(text):
             if needles[1] is None:
                 return None
-            found.update(_BYTES.findall(needles[1]))
-    return tuple(sorted(found)) if texts else None
+            for needle in _NEEDLE.findall(needles[1][1:-1]):
+                parts = tuple(part[2:-1] for part in re.findall(_BYTES, needle))
+                found[parts if needle.startswith(b"(") else parts[0]] = None
+    return tuple(found) if texts else None
 
 
 def _rule_texts() -> Iterator[bytes]:

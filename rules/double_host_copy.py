@@ -50,14 +50,17 @@ from h2dlint.finding import Finding, Meta, Severity
 if TYPE_CHECKING:
     import libcst as cst
 
-_FETCHES = (b".cpu(", b'.to("cpu"', b".to('cpu'", b'.to(device="cpu"')
-
 META = Meta(
     "HTD303",
     "double-host-copy",
     Severity.WARNING,
     since="0.1",
-    needles=tuple((b".pin_memory(", fetches) for fetches in _FETCHES),
+    needles=(
+        (b".pin_memory(", b".cpu("),
+        (b".pin_memory(", b'.to("cpu"'),
+        (b".pin_memory(", b".to('cpu'"),
+        (b".pin_memory(", b'.to(device="cpu"'),
+    ),
 )
 
 BAD = """

@@ -305,6 +305,16 @@ def test_a_changed_helper_is_caught_in_the_file_that_uses_it(write: WriteFiles, 
     assert ran.out.splitlines()[-1] == "Found 2 errors in 1 file (2 analysed, 2 of them for depending on these)"
 
 
+def test_a_changed_caller_is_caught_in_the_function_that_it_calls(write: WriteFiles, cli: Cli) -> None:
+    caller = "import torch\nfrom send import send\n\n\ndef step(n):\n    send(torch.rand(n, pin_memory=True), 'cuda')\n"
+    callee = "def send(x, d):\n    return x.to(d, non_blocking=True)\n"
+    write({"send.py": callee, "caller.py": caller, "pyproject.toml": ""})
+    assert cli("check").status == 0
+    write({"caller.py": caller.replace(", pin_memory=True", "")})
+    out = cli("check", "--affected", "caller.py", "--output-format", "json").out
+    assert found(out) == [("send.py", 2)]
+
+
 def test_a_file_that_does_not_use_what_changed_is_left_out(write: WriteFiles, cli: Cli) -> None:
     write(ENGINE)
     ran = cli("check", "--affected", "engine/utils.py", "--output-format", "json")

@@ -37,21 +37,23 @@ def seen_from_here(project: Project, module: ModuleInfo) -> list[Outcome]:
     return found
 
 
-_CALLS_UP = 3
+_CALLS_UP = 2
 """How many calls up a value is followed: who calls, who calls that one, and so on."""
 
 
 def ask_callers(project: Project, module: ModuleInfo, asked: dict[ast.Call, None]) -> None:
     """Where a copy hangs on a parameter, look at the functions that call its function, in this module and in others."""
     done: set[Unit] = set()
-    for _ in range(_CALLS_UP):
-        waiting = [unit for unit in _open_units(project, module, asked) if unit not in done]
-        if not waiting:
-            break
+    for above in range(_CALLS_UP):
+        waiting = {
+            unit: places
+            for unit, places in _open_units(project, module, asked).items()
+            if unit not in done and (not above or _hangs_on_parameters(unit, places))
+        }
         for unit in waiting:
             project.run_callers(module, called_as(unit), {unit.node})
-        for unit, places in _open_units(project, module, asked).items():
-            if unit in waiting and _may_be_called_elsewhere(unit, places):
+        for unit, places in _open_units(project, module, asked).items() if waiting else ():
+            if unit in waiting and _may_be_called_elsewhere(unit) and _hangs_on_parameters(unit, places):
                 project.run_callers_elsewhere(module, unit, called_as(unit))
         done.update(waiting)
 
@@ -85,11 +87,13 @@ _CALLED_BY_TORCH = frozenset({"forward", "backward", "main", "setup"})
 """Names that say nothing of who is called, or are called through something else."""
 
 
-def _may_be_called_elsewhere(unit: Unit, places: list[ast.expr]) -> bool:
-    """Whether what callers in other modules pass may decide what happens at these places of the function."""
+def _may_be_called_elsewhere(unit: Unit) -> bool:
     name = called_as(unit)
-    if unit.parent is not None or name.startswith("__") or name in _CALLED_BY_TORCH:
-        return False
+    return unit.parent is None and not name.startswith("__") and name not in _CALLED_BY_TORCH
+
+
+def _hangs_on_parameters(unit: Unit, places: list[ast.expr]) -> bool:
+    """Whether what callers pass may decide what happens at these places of the function."""
     reached = _names_behind(unit.node, places)
     return any(parameter.arg in reached and not _is_plain(parameter) for parameter in _parameters(unit))
 

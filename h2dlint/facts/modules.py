@@ -240,6 +240,10 @@ class ModuleInfo:
         lines = self._outside_stores.get(attribute)
         return [unit for unit in self.units if unit.parent is None and holds(unit.node, lines)] if lines else []
 
+    def stores_data(self, attribute: str) -> bool:
+        """Whether what is assigned to `something.attribute` may be a tensor or an array, by what stands there."""
+        return any(_DATA.search(self.lines[line - 1]) for line in self._outside_stores.get(attribute, ()))
+
     @cached_property
     def _outside_stores(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
@@ -317,6 +321,7 @@ def holds(node: FunctionNode, lines: list[int]) -> bool:
     return position < len(lines) and lines[position] <= (node.end_lineno or node.lineno)
 
 
+_DATA = re.compile(r"\btorch\.|\bnp\.|\bnumpy\.|\.(?:to|cpu|pin_memory|clone|contiguous)\(|= *\w+$")
 _OUTSIDE_STORE = re.compile(r"^[ \t]+(?!self\.)\w+\.(\w+)(?:[ \t]*:[^=\n]{1,80})?[ \t]*=(?!=)", re.MULTILINE)
 _GLOBAL = re.compile(r"^[ \t]+global[ \t]+([\w, \t]+)", re.MULTILINE)
 _TUPLE_TARGET = re.compile(r"\(\n(?:[ \t]*[\w.]+,[ \t]*\n)+[ \t]*\)[ \t]*=(?!=)")

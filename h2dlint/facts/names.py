@@ -78,18 +78,20 @@ class Names(Running):
         else:
             files = self._mentions.files_naming(f".{word}(", module.file)
         found: list[tuple[ModuleInfo, Unit]] = []
-        for other in self._loaded(files, most):
+        for other in self._loaded(files, module, most):
             for name in (word, *other.aliases_of(word)):
                 found.extend((other, unit) for unit in other.units_calling(name))
-        return found if len(found) <= self.limits.caller_sites else []
+        return found if len(found) <= self.options.max_caller_sites else []
 
     def modules_naming(self, needle: str, asker: ModuleInfo, most: int) -> list[ModuleInfo]:
         """The other modules of the project in whose text `needle` stands; none where they are more than `most`."""
-        return self._loaded(self._mentions.files_naming(needle, asker.file), most)
+        return self._loaded(self._mentions.files_naming(needle, asker.file), asker, most)
 
-    def _loaded(self, files: list[str] | None, most: int) -> list[ModuleInfo]:
+    def _loaded(self, files: list[str] | None, asker: ModuleInfo, most: int) -> list[ModuleInfo]:
         if files is None or len(files) > most:
             return []
+        for file in files:
+            self.note_use(asker.file, file)
         modules = [self.load(file, whole=True) for file in files]
         return [module for module in modules if module is not None]
 

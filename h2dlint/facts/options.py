@@ -14,7 +14,7 @@ class FactOptions(Struct, frozen=True):
     """The accelerator that an unnamed device stands for."""
     root: str = ""
     """The folder in which imported modules are looked for; empty: found from where the files lie."""
-    max_caller_files: int | None = None
-    """Of how many other files callers are looked for; None: the analysis decides."""
-    max_caller_sites: int | None = None
-    """How many calls are followed back to what they pass; None: the analysis decides."""
+    max_caller_files: int = 5
+    """A function that more other files of the project mention is not followed into them."""
+    max_caller_sites: int = 8
+    """Functions of other files that are looked at because they name one function."""

@@ -19,7 +19,6 @@ from h2dlint.facts.domain import (
 from h2dlint.facts.finder import Finder
 from h2dlint.facts.flow import run_body
 from h2dlint.facts.frame import BudgetExceededError, Environment, Frame, Interpreter, Steps
-from h2dlint.facts.limits import Limits
 from h2dlint.facts.mentions import Mentions
 from h2dlint.facts.modules import ClassInfo, ModuleInfo, Unit
 from h2dlint.facts.options import FactOptions
@@ -36,7 +35,7 @@ MAX_SIDE_STEPS = 4_000
 """The same for functions that are only looked at for what they store or pass on."""
 CALLER_DEPTH = 3
 """The same for functions of other modules that are looked at because they call one of this."""
-MAX_CALLER_STEPS = 10_000
+MAX_CALLER_STEPS = 5_000
 MAX_CALLERS = 4
 """Functions of the module that are looked at because they call another."""
 _DEFAULTS = FactOptions()
@@ -54,7 +53,6 @@ class Running:
         self._finder = Finder(options.root, options.pinned_factories)
         self._uses: dict[str, set[str]] = {}
         """File -> the files that it was asked what they define for."""
-        self.limits = Limits()
         self.uninformed: dict[ast.AST, list[Uninformed]] = {}
         """By function, the calls that tell it nothing: what it does on its own, it does there."""
         self._mentions = Mentions(self._finder)

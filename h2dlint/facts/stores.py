@@ -24,9 +24,16 @@ from h2dlint.facts.outcomes import CallSite
 from h2dlint.facts.parameters import bind_parameters, parameter_names
 from h2dlint.facts.summaries import Summaries, moves_with
 
+MAX_MAKERS = 3
+"""A class whose objects more other files of the project make or fill is not followed into them."""
+
 
 class Stores(Summaries):
     """The part of a project that knows what objects of its classes hold."""
+
+    @property
+    def _most_makers(self) -> int:
+        return min(MAX_MAKERS, self.options.max_caller_files)
 
     def attribute(self, info: ClassInfo, name: str) -> Value:
         """What the class stores in `self.name`, in any method, for any construction that is seen."""
@@ -140,7 +147,9 @@ class Stores(Summaries):
             return known
         found: list[tuple[Instance, CallSite]] = []
         self._constructions_elsewhere[info] = found  # who asks meanwhile gets what is found so far
-        for module, unit in self.callers_elsewhere(info.module, info.name, self.limits.maker_files):
+        for module, unit in self.callers_elsewhere(
+            info.module, info.name, min(MAX_MAKERS, self.options.max_caller_files)
+        ):
             frame = self._look(module, unit)
             for made, site in frame.made if frame is not None else ():
                 if _same_class(made.info, info):
@@ -154,8 +163,8 @@ class Stores(Summaries):
             return self._assignments_elsewhere[key]
         found: list[tuple[Value, CallSite]] = []
         self._assignments_elsewhere[key] = found
-        for module in self.modules_naming(f".{name} =", info.module, self.limits.maker_files):
-            for unit in module.units_storing_outside(name):
+        for module in self.modules_naming(f".{name} =", info.module, self._most_makers):
+            for unit in module.units_storing_outside(name) if module.stores_data(name) else ():
                 frame = self._look(module, unit)
                 for owner, held, node in frame.outside_stores.get(name, ()) if frame is not None else ():
                     if any(_same_class(info, one) for one in self.lineage(owner)):
@@ -206,7 +215,7 @@ class Stores(Summaries):
 
     def run_callers_elsewhere(self, module: ModuleInfo, unit: Unit, word: str) -> None:
         """Look at the functions of other modules that name `word`, for what they pass to `unit` of this one."""
-        for other, caller in self.callers_elsewhere(module, word, self.limits.caller_files):
+        for other, caller in self.callers_elsewhere(module, word, self.options.max_caller_files):
             self.run_for(module, other, caller)
 
     def constructions(self, info: ClassInfo) -> list[tuple[Instance, ast.AST]]:
