@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
 from h2dlint.discovery import (
     DEFAULT_EXCLUDES,
@@ -20,6 +19,7 @@ from h2dlint.discovery import (
 )
 from h2dlint.settings_files import settings_files
 
+TYPE_CHECKING = False  # typing itself is more than this file needs
 if TYPE_CHECKING:
     from h2dlint.finding import Needle
 

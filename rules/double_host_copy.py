@@ -55,12 +55,7 @@ META = Meta(
     "double-host-copy",
     Severity.WARNING,
     since="0.1",
-    needles=(
-        (b".pin_memory(", b".cpu("),
-        (b".pin_memory(", b'.to("cpu"'),
-        (b".pin_memory(", b".to('cpu'"),
-        (b".pin_memory(", b'.to(device="cpu"'),
-    ),
+    needles=(b"pin_memory",),
 )
 
 BAD = """
