@@ -58,7 +58,9 @@ def run_body(body: SequenceOf[ast.stmt], frame: Frame) -> bool:
 
 
 def _expression(statement: ast.Expr, frame: Frame) -> bool:
-    outer, frame.unused = frame.unused, statement.value
+    # The last expression of a notebook's cell is shown, and any cell may end with one.
+    shown = frame.function is None and frame.module.path.endswith(".ipynb")
+    outer, frame.unused = frame.unused, None if shown else statement.value
     evaluate(statement.value, frame)
     frame.unused = outer
     return not _never_returns(statement.value)
