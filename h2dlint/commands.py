@@ -344,8 +344,10 @@ def _tell_fixed(report: Report, verb: str) -> None:
 @group.command()
 @_common
 @click.option("--no-cache", is_flag=True, help="Use no stored results.")
+@click.option("--explain", "place", metavar="PATH:LINE", help="Show every way to the copy there, with its chain.")
 def copies(
     paths: tuple[str, ...],
+    place: str | None,
     output_format: str | None,
     output_file: str | None,
     exclude: tuple[str, ...],
@@ -362,6 +364,8 @@ def copies(
     PATHS are files and folders; the working directory if none is given.
     """
     configs = _configs(isolated, config)
+    if place is not None:
+        return _explain(place, configs)
     options = Options(exclude=exclude, processes=jobs, verbose=verbose)
     with progress("listing", enabled=not quiet) as done:
         found = inventory_of(paths or (os.curdir,), configs, options, done)
@@ -376,6 +380,22 @@ def copies(
         if format not in COPY_FORMATS:
             raise click.UsageError(f"`copies` writes {', '.join(COPY_FORMATS)}, not {format}")
         write_copies(found.copies, found.sources, format, stream, colored)
+    return 0
+
+
+def _explain(place: str, configs: Configs) -> int:
+    """Prints why the copies on one line got their verdicts."""
+    path, colon, line = place.rpartition(":")
+    if not colon or not line.isdigit():
+        raise click.UsageError(f"`--explain` wants PATH:LINE, such as src/worker.py:120, not {place}")
+    from h2dlint.explaining import explained
+
+    found = explained(path, int(line), configs)
+    if isinstance(found, str):
+        raise click.ClickException(found)
+    from h2dlint.output.explanation import render
+
+    click.echo(render(found), nl=False)
     return 0
 
 
