@@ -27,12 +27,15 @@ class Fixer(Struct, frozen=True):
     """None: another form than this fixer's; a refusal: its form, but the rewrite would be wrong here."""
     pitfalls: tuple[Pitfall, ...] = ()
     """The mistakes beside a copy's verdict that it is asked about; the others are left to other fixers."""
+    hazards: bool = False
+    """Whether it is meant for copies that are asynchronous and go wrong for that, instead of those that are not."""
 
     @classmethod
     def read(cls, module: ModuleType) -> Fixer:
         """The fixer that a module of this package defines. Raises AttributeError where the module lacks a part."""
         name = module.__name__.rpartition(".")[2]
-        return cls(name, module.TITLE, module.ORDER, module.fix, getattr(module, "PITFALLS", ()))
+        pitfalls, hazards = getattr(module, "PITFALLS", ()), getattr(module, "HAZARDS", False)
+        return cls(name, module.TITLE, module.ORDER, module.fix, pitfalls, hazards)
 
 
 @lru_cache(maxsize=1)

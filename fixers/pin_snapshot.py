@@ -42,7 +42,7 @@ from h2dlint.fixers._text import (
 from h2dlint.fixers._transfer import Transfer, transfer_of
 
 from h2dlint.facts.copies import Cause, Direction, Verdict
-from h2dlint.finding import Edit, Fix
+from h2dlint.finding import Applicability, Edit, Fix
 from h2dlint.fixing import Guard, Refusal, Site
 from h2dlint.fixing.names import last_name
 
@@ -59,7 +59,8 @@ def fix(site: Site) -> Fix | Refusal | None:
         return None
     if Cause.BROADCAST in site.copy.causes:
         return None
-    return _spread(transfer) or obstacle(site) or _Snapshot(site, transfer).fix()
+    real = site.copy.verdict is Verdict.CONDITIONAL and Cause.CONFIG in site.copy.causes
+    return _spread(transfer) or obstacle(site) or Snapshot(site, transfer, TITLE, pin_applicability(site), real).fix()
 
 
 def _spread(transfer: Transfer) -> Refusal | None:
@@ -69,16 +70,21 @@ def _spread(transfer: Transfer) -> Refusal | None:
     return None
 
 
-class _Snapshot:
-    def __init__(self, site: Site, transfer: Transfer) -> None:
+class Snapshot:
+    """A rewrite that sends a pinned copy of the source; `real`: where the source may be pinned already."""
+
+    def __init__(self, site: Site, transfer: Transfer, title: str, applicability: Applicability, real: bool) -> None:
         self.site = site
+        self.title = title
+        self.applicability = applicability
         self.transfer = transfer
         self.source = transfer.source
         self.guard: Guard = guard_at(site, site.statement)
-        self.real = site.copy.verdict is Verdict.CONDITIONAL and Cause.CONFIG in site.copy.causes
+        self.real = real
         self.dense = ".contiguous()" if needs_dense(site, transfer) else ""
 
     def fix(self) -> Fix | Refusal:
+        """The rewrite, in the form that fits where the copy stands."""
         if self.dense and isinstance(self.source, ast.Call) and last_name(self.source.func) == "pin_memory":
             return self._done([rewritten(self.site, [after_receiver(self.site, self.source, self.dense)])])
         if not self.guard.needed and not self.real:
@@ -112,12 +118,16 @@ class _Snapshot:
     def _lines(self, name: str) -> list[str]:
         """The statements that make `name` hold the snapshot."""
         if self.real:
-            torch = self.site.torch_name()
-            flag = self.guard.expression if self.guard.needed else "True"
-            copied = f"{name} = {torch}.empty_like({name}, pin_memory={flag}).copy_({name})"
-            return [relative(self.site, self.site.fitted(copied))]
+            return [self._copied(name, name)]
         unit = self.site.document.indent_unit
         return [f"if {self.guard.expression}:", f"{unit}{name} = {name}{self.dense}.pin_memory()"]
+
+    def _copied(self, name: str, source: str) -> str:
+        """The statement that makes `name` hold a pinned copy of what `source` holds, pinned or not."""
+        torch = self.site.torch_name()
+        flag = self.guard.expression if self.guard.needed else "True"
+        text = f"{name} = {torch}.empty_like({source}, pin_memory={flag}).copy_({source})"
+        return relative(self.site, self.site.fitted(text))
 
     def _named(self) -> Fix:
         """The source under a name of its own."""
@@ -126,6 +136,8 @@ class _Snapshot:
             text = self.site.source(self.source)
             pinned = f"{name} = {text}{self.dense}.pin_memory() if {self.guard.expression} else {text}"
             lines = [relative(self.site, self.site.fitted(pinned))]
+        elif isinstance(self.source, ast.Name):
+            lines = [self._copied(name, self.site.source(self.source))]
         else:
             lines = [assigned(self.site, name, self.source), *self._lines(name)]
         edits = [self.site.insert_before(self.site.statement, lines), rewritten(self.site, [self._renamed(name)])]
@@ -148,4 +160,4 @@ class _Snapshot:
         return self._done([rewritten(self.site, [Edit(start, stop, f"({pinned})")])])
 
     def _done(self, edits: list[Edit]) -> Fix:
-        return self.site.fix(TITLE, pin_applicability(self.site), [*edits, *self.guard.edits])
+        return self.site.fix(self.title, self.applicability, [*edits, *self.guard.edits])

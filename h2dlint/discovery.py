@@ -370,15 +370,26 @@ def _positional_arguments(data: bytes, start: int) -> tuple[list[bytes] | None, 
 def has_needle(data: bytes, needles: Sequence[bytes | tuple[bytes, ...]], path: str = "") -> bool:
     """Whether a file with these bytes can hold anything for rules with these needles, of a tuple with all in it.
 
-    Who looks for the name of the flag also wants the calls that pass it without its name. `path` tells a notebook,
-    where quotes are escaped.
+    Who looks for the name of the flag also wants the calls that pass it without its name, and those that go wrong with
+    or without it. `path` tells a notebook, where quotes are escaped.
     """
     for needle in needles:
         if needle in data if isinstance(needle, bytes) else all(part in data for part in needle):
             return True
     if NON_BLOCKING not in needles:
         return False
-    return has_positional_flag(data.replace(b'\\"', b"'") if path.endswith(".ipynb") else data)
+    text = data.replace(b'\\"', b"'") if path.endswith(".ipynb") else data
+    return has_positional_flag(text) or _may_go_wrong_unasked(text)
+
+
+def _may_go_wrong_unasked(data: bytes) -> bool:
+    fills, hands = b"].copy_(" in data, b".data_ptr()" in data
+    if not fills and not hands:
+        return False
+    from h2dlint.facts.picking import filling_picked, handed_pointers
+
+    text = data.decode("latin-1")
+    return (fills and bool(filling_picked(text, evident=True))) or (hands and bool(handed_pointers(text)))
 
 
 def read_bytes(path: str) -> bytes:

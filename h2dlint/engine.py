@@ -367,16 +367,21 @@ def _all_rules() -> Sequence[Rule]:
 def _findings(text: str, tree: ast.Module, copies: Sequence[Copy], rules: Sequence[Rule], job: Job) -> list[Finding]:
     unproven = [copy for copy in copies if copy.verdict is Verdict.UNPROVEN and not copy.pitfall]
     shown = [copy for copy in unproven if job.show_unproven or _is_strict(job, copy.function)]
+    told = [copy for copy in copies if _is_told(copy)]
+    worth = [*told, *(copy for copy in shown if not _is_told(copy))]
     counted = [copy for copy in unproven if not (job.show_unproven or _is_strict(job, copy.function))]
-    told = [copy for copy in copies if copy.pitfall or copy.follows is not None or copy.verdict in _REPORTED]
-    worth = [*told, *shown]
     found: list[Finding] = []
     if worth and rules:
         from h2dlint.regions import visit
 
         found += visit(text, tree, worth, rules)
-    found += _hidden_notes(counted, rules)
+    found += _hidden_notes([copy for copy in counted if not _is_told(copy)], rules)
     return sorted(found, key=_position)
+
+
+def _is_told(copy: Copy) -> bool:
+    """Whether something is wrong with it, whatever is shown."""
+    return bool(copy.pitfall or copy.follows is not None or copy.hazards or copy.verdict in _REPORTED)
 
 
 def _hidden_notes(copies: Sequence[Copy], rules: Sequence[Rule]) -> list[Finding]:

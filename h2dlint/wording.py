@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from h2dlint.facts.copies import Cause, Copy, Direction, Place
+from h2dlint.facts.copies import Cause, Copy, Direction, Hazard, Place
 
 if TYPE_CHECKING:
     import libcst as cst
+
+    from h2dlint.finding import Severity
 
 SMALL_BYTES = 8192
 """Up to this size no pageable copy from host to device blocked when measured."""
@@ -27,6 +29,15 @@ def is_small(copy: Copy) -> bool:
     if copy.direction is Direction.D2H or Cause.BROADCAST in copy.causes:
         return False
     return copy.max_bytes is not None and copy.max_bytes <= SMALL_BYTES
+
+
+def hazard_severity(hazard: Hazard) -> Severity:
+    """How grave a hazard is: what the code shows is an error, what hangs on callers that are not seen a note."""
+    from h2dlint.finding import Severity
+
+    if hazard.across_calls:
+        return Severity.NOTE
+    return Severity.ERROR if hazard.certain else Severity.WARNING
 
 
 def quoted(text: str, otherwise: str) -> str:

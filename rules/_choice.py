@@ -1,19 +1,37 @@
-"""Which rule speaks for a copy that is not what it looks like: one code a copy, decided in one place."""
+"""Which rule speaks for a copy that is not what it looks like, or goes wrong because it is: one code a copy, decided in
+one place.
+"""
 
 from __future__ import annotations
 
-from h2dlint.facts.copies import Cause, Copy, Direction, Next, Verdict
+from h2dlint.facts.copies import Cause, Copy, Direction, Hazard, HazardKind, Next, Verdict
+
+_HAZARDS = {
+    HazardKind.REWRITTEN: "HTD401",
+    HazardKind.READ_EARLY: "HTD402",
+    HazardKind.ALIAS_DROPPED: "HTD404",
+}
 
 
 def code_of(copy: Copy) -> str | None:
     """The code of the rule that reports `copy`; None where there is nothing to say."""
+    if hazard_of(copy, HazardKind.INTO_TEMPORARY):  # whatever memory it fills, nobody sees it
+        return "HTD403"
     if copy.verdict is Verdict.FAKE_ASYNC:
         return "HTD107" if copy.direction is Direction.D2H else _upload_code(copy)
     if copy.verdict is Verdict.CONDITIONAL:
         return _slice_code(copy) if copy.causes == (Cause.GAPPED,) else "HTD106"
+    for kind, code in _HAZARDS.items():
+        if hazard_of(copy, kind):
+            return code
     if copy.follows is not None:
         return "HTD303" if copy.follows.what is Next.PINNED else "HTD108"
     return "HTD190" if copy.verdict is Verdict.UNPROVEN and copy.asked else None
+
+
+def hazard_of(copy: Copy, kind: HazardKind) -> Hazard | None:
+    """What goes wrong with `copy` in this way."""
+    return next((hazard for hazard in copy.hazards if hazard.kind is kind), None)
 
 
 def _slice_code(copy: Copy) -> str:

@@ -12,13 +12,15 @@ from msgspec.structs import replace
 
 from h2dlint.facts.callers import ask_callers, called_as, seen_from_here
 from h2dlint.facts.copies import Copy, Pitfall, Verdict
-from h2dlint.facts.merge import merged
+from h2dlint.facts.merge import hazards_in, merged
 from h2dlint.facts.mirrors import unused_mirrors
 from h2dlint.facts.mistakes import PINS, WAITS, mistakes
 from h2dlint.facts.modules import ModuleInfo, Unit, child_statements, holds
-from h2dlint.facts.outcomes import Outcome
+from h2dlint.facts.outcomes import Outcome, Sighting
+from h2dlint.facts.picking import filling_picked, handed_pointers
 from h2dlint.facts.project import Project
 from h2dlint.facts.round_trips import NodePlace, place_of, round_trips, second_copies, sent_again
+from h2dlint.facts.sightings import ask_who_waits, sightings_from_here, told_once
 from h2dlint.facts.torch_api import TRANSFER_METHODS
 
 _ASKABLE = frozenset({"to", "copy_", "type", *TRANSFER_METHODS})
@@ -41,7 +43,8 @@ def copies_of(
     module = project.module(path, text, tree)
     asked, perhaps = _asking_calls(module)
     trips = round_trips(module, asked)
-    lines_asked = sorted(node.lineno for node in (*asked, *perhaps, *trips.downs))
+    unasked = [*filling_picked(text, evident=True), *handed_pointers(text)]
+    lines_asked = sorted([*(node.lineno for node in (*asked, *perhaps, *trips.downs)), *map(module.line_at, unasked)])
     project.sought.update(_pinning_units(module))
     project.sought.update(unit.node for unit in module.units if holds(unit.node, lines_asked))
     if every or not WAITS.isdisjoint(pitfalls):
@@ -56,6 +59,7 @@ def copies_of(
             project.run_unit(module, unit)
     project.settle(module)
     ask_callers(project, module, asked)
+    ask_who_waits(project, module, asked)
     for unit in pinning:
         project.run_callers(module, called_as(unit), {unit.node})
     at: dict[NodePlace, list[Outcome]] = defaultdict(list)
@@ -70,12 +74,19 @@ def copies_of(
         else:
             seen.append(outcome)
             at[place_of(outcome.node)].append(outcome)
+    wrong: dict[NodePlace, list[Sighting]] = defaultdict(list)
+    for sighting in sightings_from_here(project, module):
+        wrong[place_of(sighting.node)].append(sighting)
     nodes = {place_of(node): node for node in asked}
     lines = text.split("\n")
     records = {
-        place: merged(nodes.get(place) or at[place][0].node, at[place], module, lines)
-        for place in {**nodes, **at}
-        if place in nodes or any(outcome.asked for outcome in at[place]) or (every and is_shown(at[place]))
+        place: merged(
+            _node_at(place, nodes, at, wrong), at[place], module, lines, hazards_in(wrong[place], module, lines)
+        )
+        for place in [*{**nodes, **at, **({} if every else wrong)}]
+        if place in nodes
+        or any(outcome.asked for outcome in at[place])
+        or (is_shown(at[place]) if every else wrong[place])
     }
     fetched = {
         place: any(outcome.verdict is Verdict.BLOCKING for outcome in outcomes)
@@ -93,10 +104,21 @@ def copies_of(
             records[place] = replace(copy, follows=follows, verdict=shown)
     found = list(records.values())
     if pitfalls:
-        found += mistakes(module, pitfalls, noted, seen)
+        found = told_once([*found, *mistakes(module, pitfalls, noted, seen)])
     if Pitfall.MIRROR_UNUSED in pitfalls:
         found += unused_mirrors(project, module)
     return sorted(found, key=lambda copy: (copy.span.line, copy.span.column, copy.span.end_line, copy.span.end_column))
+
+
+def _node_at(
+    place: NodePlace,
+    nodes: dict[NodePlace, ast.Call],
+    at: dict[NodePlace, list[Outcome]],
+    wrong: dict[NodePlace, list[Sighting]],
+) -> ast.expr:
+    if place in nodes:
+        return nodes[place]
+    return at[place][0].node if at[place] else wrong[place][0].node
 
 
 def _asking_calls(module: ModuleInfo) -> tuple[dict[ast.Call, None], list[ast.Call]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from h2dlint.facts import events
 from h2dlint.facts.domain import (
     NOTHING,
     POINTER,
@@ -179,12 +180,14 @@ def arithmetic(arrays: list[Array], hidden: bool, name: str, symbol: str, node: 
         else None
     )
     if all(array.kind == "ndarray" for array in arrays):
+        events.read(frame, arrays, node)
         return arrays[0].but(
             memory=Memory.PAGEABLE,
             layout=_same_rank(arrays, hidden),
             from_numpy=True,
             dtype=dtype,
             storage=frame.interpreter.fresh_storage(),
+            part="",
             scalar=all(array.scalar for array in arrays),
             trail=frame.trail(node, symbol, f"`{symbol}` makes a fresh ndarray", arrays[0].trail),
         )

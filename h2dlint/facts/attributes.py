@@ -25,6 +25,7 @@ from h2dlint.facts.domain import (
     Sequence,
     Unknown,
     Value,
+    one_of_several,
 )
 from h2dlint.facts.frame import Frame, key_of
 from h2dlint.facts.operations import torch_call
@@ -78,7 +79,13 @@ def instance_attribute(value: Instance, name: str, node: ast.AST, frame: Frame) 
     stored = frame.interpreter.attribute(value.info, name)
     if isinstance(stored, Unknown) and found is not None:
         return found
-    return stored
+    return stored if _is_own(node, frame) else one_of_several(stored)
+
+
+def _is_own(node: ast.AST, frame: Frame) -> bool:
+    """Whether an attribute is asked of the method's own object, which is one, not of any of its class."""
+    base = node.value if isinstance(node, ast.Attribute) else None
+    return isinstance(base, ast.Name) and base.id == frame.self_name
 
 
 def _bound(function: Function, receiver: Value, node: ast.AST, frame: Frame) -> Value:

@@ -43,7 +43,7 @@ def call_builtin(
     name: str, args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame, call: Call
 ) -> Value | None:
     """The result of a known function; None for any other."""
-    if name in _READS or name.startswith("math."):
+    if name in _READS or name.startswith(("math.", "pickle.dump", "json.dump")):
         for arg in args:
             read_back(arg, name.rpartition(".")[2], node, frame)
     rule = _RULES.get(name)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TypeAlias
 
-from h2dlint.facts import builtin_calls, numpy_calls, pinned, torch_calls, transfers
+from h2dlint.facts import builtin_calls, events, numpy_calls, pinned, torch_calls, transfers
 from h2dlint.facts.attributes import attribute_of, instance_attribute
 from h2dlint.facts.domain import (
     NOTHING,
@@ -30,6 +31,7 @@ from h2dlint.facts.domain import (
     Unknown,
     Value,
     alternatives,
+    arrays_of,
     without_none,
 )
 from h2dlint.facts.flags import is_availability_name, is_wsl_name
@@ -41,6 +43,40 @@ Evaluate: TypeAlias = Callable[[ast.expr, Frame], Value]
 
 def call(node: ast.Call, frame: Frame, evaluate: Evaluate) -> Value:
     """The value of a call expression."""
+    value = _call(node, frame, evaluate)
+    func = node.func
+    kind = _kind(func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else "")
+    if kind:
+        _mark(kind, node, frame)
+    return value
+
+
+_FILLERS = frozenset(["readinto", "readinto1", "recv_into", "recvfrom_into"])
+"""Methods of files and sockets that write into the buffer which they are given."""
+
+
+@lru_cache(maxsize=4096)
+def _kind(name: str) -> str:
+    """What a call by this name says of what is in flight: that the host waits, or that an event is recorded."""
+    if name in ("record", "record_event", "record_stream"):  # who records a stream waits for it somewhere
+        return "records"
+    if name == "wait":
+        return name
+    return "waits" if events.name_says_wait(name) else ""
+
+
+def _mark(kind: str, node: ast.Call, frame: Frame) -> None:
+    func = node.func
+    receiver = ast.unparse(func.value) if isinstance(func, ast.Attribute) else ""
+    if kind == "records":
+        name = func.attr if isinstance(func, ast.Attribute) else ""
+        given = ast.unparse(node.args[0]) if name == "record_event" and node.args else events.UNNAMED
+        events.record_event(frame, receiver if name == "record" else given)
+    else:
+        events.wait(frame, receiver, of_device=kind == "wait")
+
+
+def _call(node: ast.Call, frame: Frame, evaluate: Evaluate) -> Value:
     callee, key = _callee(node, frame, evaluate)
     args, keywords = _arguments(node, frame, evaluate)
     if type(callee) is not Choice:
@@ -140,6 +176,8 @@ def _call_one(
         isinstance(callee, (Function, Class)) or (isinstance(callee, Named) and callee.name.startswith("builtins."))
     ):
         transfers.not_a_tensor(node, frame)
+    if isinstance(callee, (Method, Unknown, Named)):
+        _hands_over(callee, [*args, *keywords.values()], node, frame)
     if isinstance(callee, Function):
         result = frame.interpreter.call_function(callee, args, keywords, frame, node, key)
         return _as_the_settings_say(result, callee, node, frame)
@@ -167,6 +205,26 @@ def _as_the_settings_say(result: Value, callee: Function, node: ast.Call, frame:
     if declared and pinned.is_declared(name := pinned.name_of(callee), declared):
         return pinned.as_declared(result, name, node, frame)
     return result
+
+
+def _hands_over(callee: Value, args: list[Value], node: ast.Call, frame: Frame) -> None:
+    """An ndarray given to something that cannot be followed is read there, or filled, whatever that waits for."""
+    if isinstance(callee, Method) and callee.name in _FILLERS and args:
+        events.write(frame, args[0], node)
+        return
+    if _is_queued(node):
+        events.hand_pointers(frame, args, node)
+    foreign = isinstance(callee, Unknown) or (isinstance(callee, Method) and isinstance(callee.receiver, Unknown))
+    if foreign or (isinstance(callee, Named) and callee.name.partition(".")[0] not in ("torch", "numpy", "builtins")):
+        for value in args:
+            events.read(frame, [one for one in arrays_of(value) if one.kind == "ndarray"], node, certain=False)
+
+
+def _is_queued(node: ast.Call) -> bool:
+    """Whether a native call only queues its work: its name says so, or it is given a stream."""
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    given = [*node.args, *(keyword.value for keyword in node.keywords)]
+    return "async" in name.lower() or any("stream" in key_of(one).lower() for one in given)
 
 
 def _call_unknown(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame) -> Value:

@@ -69,6 +69,15 @@ class Pinning(str, Enum):
     KEPT_GAPS = "kept-gaps"
 
 
+class HazardKind(str, Enum):
+    """What goes wrong because a copy really is asynchronous (FACTS, "Pinning mistakes")."""
+
+    REWRITTEN = "its source is written while it may still be read"
+    READ_EARLY = "its result is read before it has arrived"
+    INTO_TEMPORARY = "it fills a temporary"
+    ALIAS_DROPPED = "nothing keeps its memory"
+
+
 class Span(Struct, frozen=True):
     """A range of source text: lines and columns are 1-based, columns count characters, the end column is exclusive."""
 
@@ -119,6 +128,18 @@ class Follows(Struct, frozen=True):
 
     what: Next
     place: Place
+
+
+class Hazard(Struct, frozen=True):
+    """Something that goes wrong with a copy although, or because, it is asynchronous."""
+
+    kind: HazardKind
+    place: Place
+    """Where the other half happens: the write, the read, the end of the memory."""
+    certain: bool
+    """Whether the code shows it, whatever is passed and configured."""
+    across_calls: bool = False
+    """The other half comes with a later call, and who makes that is not seen."""
 
 
 class Copy(Struct, frozen=True):
@@ -172,3 +193,5 @@ class Copy(Struct, frozen=True):
     """For a pitfall: whether the code proves it; else it hangs on what the message names."""
     related: tuple[Place, ...] = ()
     """For a pitfall: other places that belong to it, such as the write that a snapshot was meant for."""
+    hazards: tuple[Hazard, ...] = ()
+    """What goes wrong with it beside its verdict, the certain ones first."""

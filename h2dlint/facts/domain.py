@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from h2dlint.facts.copies import Pinning
 from h2dlint.facts.layout import DENSE_UNRANKED, Layout, Size, SliceIndex
+from h2dlint.facts.parts import SEVERAL
 
 MAX_ALTERNATIVES = 8
 """A choice of more alternatives is cut to these; the dropped ones become one unknown alternative."""
@@ -115,6 +116,10 @@ class Tag(Struct, frozen=True):
 class Value(Struct, frozen=True):
     """Base of all values."""
 
+    def meet(self, other: Value) -> Value | None:
+        """What the two are where ways meet, for values that know it themselves."""
+        return None
+
 
 class Unknown(Value, frozen=True):
     """Nothing is known but the expression it stands for: two unknowns of one key are the same object at run time."""
@@ -187,6 +192,10 @@ class Array(Value, frozen=True):
     """That it lies on the host is only what its name says (`lens_cpu`): it cannot vouch for another operand."""
     scalar: bool = False
     """An element read from an ndarray: a number as often as a tensor."""
+    picked: ast.AST | None = None
+    """The subscript that made it, where that was a list, an array or a mask: it is a copy of what it was taken from."""
+    part: str = ""
+    """Which part of its storage it shows (parts.py); kept for pinned memory alone."""
 
     def but(self, **changes: Any) -> Array:
         """A copy with some fields changed."""
@@ -201,7 +210,7 @@ class Sequence(Value, frozen=True):
     length: Size = None
 
     def any_item(self) -> Value:
-        return join(self.items) if self.items is not None else self.item
+        return join(self.items) if self.items is not None else one_of_several(self.item)
 
 
 class Mapping(Value, frozen=True):
@@ -214,11 +223,11 @@ class Mapping(Value, frozen=True):
         for known, value in self.items:
             if known == key and type(known) is type(key):
                 return value
-        return self.item
+        return None if self.item is None else one_of_several(self.item)
 
     def any_item(self) -> Value:
         values = [value for _, value in self.items]
-        return join([*values, self.item] if self.item is not None else values)
+        return join([*values, one_of_several(self.item)] if self.item is not None else values)
 
 
 class Named(Value, frozen=True):
@@ -375,6 +384,8 @@ def join(values: Values, tags: Iterable[tuple[Tag, ...]] | None = None) -> Value
                     else alternative.tags
                 )
                 found[key] = Alternative(alternative.value, merged)
+            elif type(alternative.value) is Array and alternative.value.memory is Memory.PINNED:
+                found[key] = _which_of_both(found[key], alternative.value)
     ways = list(found.values())
     if not ways:
         return NOTHING
@@ -386,6 +397,37 @@ def join(values: Values, tags: Iterable[tuple[Tag, ...]] | None = None) -> Value
     if len(ways) > MAX_ALTERNATIVES:
         ways = [*ways[: MAX_ALTERNATIVES - 1], Alternative(NOTHING)]
     return Choice(tuple(ways))
+
+
+def _which_of_both(way: Alternative, other: Array) -> Alternative:
+    """Two pinned tensors that are alike: one of them, and it cannot be told which."""
+    one = way.value
+    if not isinstance(one, Array) or one is other or one.part == SEVERAL:
+        return way
+    if one.storage == other.storage and one.part == other.part:
+        return way
+    return Alternative(one.but(part=SEVERAL), way.tags)
+
+
+def one_of_several(value: Value) -> Value:
+    """A value that stands for any of several objects: which pinned memory it is cannot be told."""
+    if type(value) is Array:
+        return value.but(part=SEVERAL) if value.memory is Memory.PINNED and value.part != SEVERAL else value
+    if type(value) is Sequence:
+        if value.items is None:
+            return value  # its items are marked where they are taken out
+        items = tuple(map(one_of_several, value.items))
+        changed = any(new is not old for new, old in zip(items, value.items, strict=True))
+        return Sequence(items) if changed else value
+    if type(value) is Instance and value.fields:
+        fields = tuple((name, one_of_several(held)) for name, held in value.fields)
+        changed = any(new[1] is not old[1] for new, old in zip(fields, value.fields, strict=True))
+        return Instance(value.info, fields) if changed else value
+    if type(value) is Choice:
+        ways = tuple(Alternative(one_of_several(way.value), way.tags) for way in value.alternatives)
+        changed = any(new.value is not old.value for new, old in zip(ways, value.alternatives, strict=True))
+        return Choice(ways) if changed else value
+    return value
 
 
 def _join_containers(ways: list[Alternative]) -> Value | None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from h2dlint.facts import flags
+from h2dlint.facts import events, flags
 from h2dlint.facts.arithmetic import SYMBOLS, arithmetic, binary, compare
 from h2dlint.facts.attributes import attribute_of
 from h2dlint.facts.calls import call
@@ -154,8 +154,8 @@ def _boolean(node: ast.BoolOp, frame: Frame) -> Value:
             break
         narrowed = refined(operand, frame, is_and, evaluate)
         if narrowed is not None:
-            frame.env = narrowed
-    frame.env = outer
+            events.back_to(frame, narrowed)
+    events.back_to(frame, outer)
     truths = [truth(value) for value in values]
     if all(flags.is_flag(value) or isinstance(value, Unknown) for value in values) and any(
         flags.is_flag(value) for value in values
@@ -186,6 +186,8 @@ def _conditional(node: ast.IfExp, frame: Frame) -> Value:
     found = truth(tested(evaluate(node.test, frame), node.test, frame))
     ways: list[Value] = []
     tags: list[tuple[Tag, ...]] = []
+    start = events.state_of(frame)
+    ends: list[events.InFlight] = []
     for branch, holds in ((node.body, True), (node.orelse, False)):
         if (holds and found is Truth.FALSE) or (not holds and found in flags.DEFINITELY_TRUE):
             continue
@@ -197,8 +199,10 @@ def _conditional(node: ast.IfExp, frame: Frame) -> Value:
         frame.path.append(tag)
         ways.append(evaluate(branch, frame))
         frame.path.pop()
+        ends.append(events.state_of(frame))
         frame.env = outer
         tags.append((tag,))
+    events.set_state(frame, start, ends)
     value = join(ways, tags)
     return as_assumed(value) if found is Truth.AVAILABLE else value
 
@@ -254,7 +258,7 @@ def _comprehension(node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.Dic
     frame.loop_depth += 1
     results = list(_comprehend(node, 0, frame))
     frame.loop_depth -= 1
-    frame.env = outer
+    events.back_to(frame, outer)
     if isinstance(node, ast.DictComp):
         keyed = [(key.value, value) for key, value in results if isinstance(key, Const)]
         if len(keyed) == len(results) and keyed and len(node.generators) == 1:
@@ -328,13 +332,17 @@ def scope_of(frame: Frame) -> Environment:
 
 
 def _inner(node: ast.Await | ast.Starred, frame: Frame) -> Value:
-    return evaluate(node.value, frame)
+    value = evaluate(node.value, frame)
+    if isinstance(node, ast.Await):
+        events.wait(frame)  # whoever runs meanwhile may
+    return value
 
 
 def _yield(node: ast.Yield | ast.YieldFrom, frame: Frame) -> Value:
     if node.value is not None:
         value = evaluate(node.value, frame)
         frame.yields.append(item_of(value, node, frame) if isinstance(node, ast.YieldFrom) else value)
+    events.lend(frame)
     return NOTHING
 
 

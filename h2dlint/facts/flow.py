@@ -9,7 +9,7 @@ from collections.abc import Callable
 from collections.abc import Sequence as SequenceOf
 from typing import Any, TypeAlias
 
-from h2dlint.facts import flags
+from h2dlint.facts import events, flags, parts
 from h2dlint.facts.annotations import declared_object
 from h2dlint.facts.arithmetic import binary
 from h2dlint.facts.copies import Direction
@@ -29,11 +29,12 @@ from h2dlint.facts.domain import (
     alternatives,
     as_assumed,
     join,
+    one_of_several,
     without_none,
 )
 from h2dlint.facts.evaluate import bind_target, branch_tag, evaluate, scope_of
 from h2dlint.facts.flags import Truth, truth
-from h2dlint.facts.frame import Environment, Frame, join_environments, key_of
+from h2dlint.facts.frame import IN_FLIGHT, Environment, Frame, join_environments, key_of
 from h2dlint.facts.indexing import read_index, store_element, stored
 from h2dlint.facts.iteration import item_of, loop_items
 from h2dlint.facts.refine import refined
@@ -108,6 +109,7 @@ def _assign_element(target: ast.Subscript, value: Value, frame: Frame) -> None:
     for way in alternatives(container):
         if isinstance(way.value, Array):
             store_element(way.value, read_index(target.slice, evaluate, frame), value, target, frame)
+            _write_element(way.value, target, value, frame)
             if not _constant_fill(value):
                 frame.written(way.value)
     key = key_of(target.value)
@@ -117,6 +119,14 @@ def _assign_element(target: ast.Subscript, value: Value, frame: Frame) -> None:
     changed = stored(container, index, value)
     if changed is not container:
         frame.assign(key, changed, target)
+
+
+def _write_element(array: Array, target: ast.Subscript, value: Value, frame: Frame) -> None:
+    """The host writes into part of a tensor, unless it is the device that does."""
+    if isinstance(value, Array) and value.device.is_accelerator:
+        return
+    part = parts.indexed(array.part, target.slice)
+    events.write(frame, array, target, part, not isinstance(value, Unknown) or value.why == "number")
 
 
 def _constant_fill(value: Value) -> bool:
@@ -164,6 +174,7 @@ def _augmented(statement: ast.AugAssign, frame: Frame) -> bool:
         _augment_element(target, current, value, statement, frame)
         return True
     if isinstance(current, Array):  # in place: the same memory
+        events.write(frame, current, statement)
         if not _constant_fill(value):
             frame.written(current)
         return True
@@ -189,6 +200,7 @@ def _augment_element(
     container = without_none(evaluate(target.value, frame))
     if isinstance(container, Array):
         frame.written(container)
+        events.write(frame, container, statement, parts.indexed(container.part, target.slice))
         index = read_index(target.slice, evaluate, frame)
         if container.device.is_accelerator and any(
             not isinstance(one, Array) or one.device.is_cpu for one in index.fancy
@@ -204,6 +216,7 @@ def _return(statement: ast.Return, frame: Frame) -> bool:
     if frame.assumes:
         value = as_assumed(value)
     frame.returns.append((value, tuple(frame.path[-2:])))
+    events.leave(frame, value)
     return False
 
 
@@ -372,7 +385,7 @@ def _for(statement: ast.For | ast.AsyncFor, frame: Frame) -> bool:
     for position, item in enumerate(runs):
         frame.env = dict(frame.env)
         bind_target(statement.target, item, frame)
-        _loop_body(statement.body, frame, counts=not unrolled)
+        _loop_body(statement, frame, counts=not unrolled)
         after = frame.env
         certain = unrolled or (isinstance(iterated, Sequence) and (bool(iterated.items) or iterated.length is not None))
         frame.env = after if certain else join_environments(before, after, (), ())
@@ -384,12 +397,14 @@ def _for(statement: ast.For | ast.AsyncFor, frame: Frame) -> bool:
     return True
 
 
-def _loop_body(body: list[ast.stmt], frame: Frame, *, counts: bool) -> None:
+def _loop_body(statement: ast.For | ast.AsyncFor | ast.While, frame: Frame, *, counts: bool) -> None:
     """One turn; `break` and `continue` join the end of it."""
+    frame.loops.append((frame.interpreter.fresh_storage(), statement))
     if counts:
         frame.loop_depth += 1
     frame.jumps = []
-    goes_on = run_body(body, frame)
+    goes_on = run_body(statement.body, frame)
+    frame.loops.pop()
     if counts:
         frame.loop_depth -= 1
     env = frame.env if goes_on else None
@@ -400,13 +415,24 @@ def _loop_body(body: list[ast.stmt], frame: Frame, *, counts: bool) -> None:
 
 
 def _settled(before: Environment, after: Environment, statement: ast.For | ast.AsyncFor | ast.While) -> bool:
-    """Whether a second turn would see the same variables as the first."""
+    """Whether a second turn would see the same variables as the first, and leave alone what that left in flight."""
+    if events.has_more(before.get(IN_FLIGHT), after.get(IN_FLIGHT)):
+        return False
     targets = (
         {node.id for node in ast.walk(statement.target) if isinstance(node, ast.Name)}
         if not isinstance(statement, ast.While)
         else set()
     )
-    return all(before.get(name) is value for name, value in after.items() if name in before and name not in targets)
+    return all(
+        _as_good_as(before[name], value) for name, value in after.items() if name in before and name not in targets
+    )
+
+
+def _as_good_as(before: Value, after: Value) -> bool:
+    """Whether a value is the same, but for which memory it is (`one_of_several`), or is what events.py follows."""
+    if before is after or isinstance(after, events.InFlight):
+        return True
+    return isinstance(before, Array) and isinstance(after, Array) and after is one_of_several(before)
 
 
 def _while(statement: ast.While, frame: Frame) -> bool:
@@ -418,7 +444,7 @@ def _while(statement: ast.While, frame: Frame) -> bool:
         tested(evaluate(statement.test, frame), statement.test, frame)
         narrowed = refined(statement.test, frame, True, evaluate)
         frame.env = dict(narrowed) if narrowed is not None else frame.env
-        _loop_body(statement.body, frame, counts=True)
+        _loop_body(statement, frame, counts=True)
         frame.env = join_environments(before, frame.env, (), ())
         if _settled(before, frame.env, statement):
             break

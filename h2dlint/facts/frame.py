@@ -23,10 +23,14 @@ from h2dlint.facts.domain import (
 )
 from h2dlint.facts.modules import ClassInfo, ModuleInfo
 from h2dlint.facts.options import FactOptions
-from h2dlint.facts.outcomes import CallSite, Outcome
+from h2dlint.facts.outcomes import CallSite, Outcome, Sighting
 
 Environment: TypeAlias = dict[str, Value]
 """Values by variable name, and by dotted name where an attribute was stored (`self.buf`)."""
+
+
+IN_FLIGHT = "<in flight>"
+"""The entry of an environment that holds what events.py follows: no variable can be called so."""
 
 
 class Interpreter(Protocol):
@@ -66,6 +70,15 @@ class Interpreter(Protocol):
     def record(self, outcome: Outcome) -> None:
         """Remember what a copy does on one way."""
 
+    def report(self, sighting: Sighting) -> None:
+        """Remember a hazard of a copy."""
+
+    def hand_on(self, node: ast.expr) -> None:
+        """This copy is under way when its function ends, and what it reads or brings is known outside."""
+
+    def excuse(self, node: ast.AST) -> None:
+        """What goes on at this place when its function ends is waited for by a caller."""
+
     steps: Steps
     """How much of its budget the function that is looked at has used."""
 
@@ -97,6 +110,7 @@ class Frame:
     """Variables, path and results of one activation."""
 
     __slots__ = (
+        "allocated",
         "assumes",
         "context",
         "default_device",
@@ -105,12 +119,14 @@ class Frame:
         "dotted",
         "env",
         "exhausted",
+        "exits",
         "falls_through",
         "function",
         "globals",
         "interpreter",
         "jumps",
         "loop_depth",
+        "loops",
         "made",
         "module",
         "outer_names",
@@ -166,6 +182,12 @@ class Frame:
         """Objects of classes of other modules that were made here."""
         self.unused: ast.expr | None = None
         """The expression that is a statement of its own: nobody sees its value."""
+        self.exits: list[Value] = []
+        """What is in flight (events.py) at each place where control leaves."""
+        self.allocated: set[int] = set()
+        """Storages of the pinned memory that was allocated here, or in a call from here."""
+        self.loops: list[tuple[int, ast.AST]] = []
+        """The loops around: when their present turn began, in storage numbers, and their statements."""
         self.globals: set[str] = set()
         self.jumps: list[Environment] = []
         self.defined: set[ast.AST] = set()
@@ -248,7 +270,8 @@ def join_environments(
         if other is None:
             joined[name] = value
         elif other is not value:
-            joined[name] = join((other, value), (left_tags, right_tags))
+            met = other.meet(value) if name == IN_FLIGHT else None
+            joined[name] = met if met is not None else join((other, value), (left_tags, right_tags))
     return joined
 
 

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Callable
 from typing import TypeAlias
 
+from h2dlint.facts import events, parts, pitfalls
 from h2dlint.facts import layout as lay
-from h2dlint.facts import pitfalls
 from h2dlint.facts.copies import Direction, Pinning, Pitfall, Verdict
 from h2dlint.facts.domain import (
     NOTHING,
@@ -178,10 +178,12 @@ def array_element(array: Array, index: Indices, node: ast.expr, frame: Frame) ->
     if array.device.is_accelerator:
         return _device_element(array, index, node, frame)
     if index.fancy:
+        if not (isinstance(frame.unused, ast.Call) and getattr(frame.unused.func, "value", None) is node):
+            events.read(frame, [array], node)
         label = "fancy index"
         message = "indexing with a list, an array or a tensor makes a fresh pageable copy"
         if not array.device.is_cpu:
-            return array.but(layout=DENSE_UNRANKED, memory=Memory.UNKNOWN, storage=0)
+            return array.but(layout=DENSE_UNRANKED, memory=Memory.UNKNOWN, storage=0, picked=_picked(index, node))
         built = array.index_built and all(
             isinstance(one, Array) and one.index_built and one.dtype not in (None, "bool") for one in index.fancy
         )
@@ -192,6 +194,7 @@ def array_element(array: Array, index: Indices, node: ast.expr, frame: Frame) ->
             trail=frame.trail(node, label, message, array.trail, Pinning.LOST if lost else None),
             storage=frame.interpreter.fresh_storage(),
             index_built=built,
+            picked=_picked(index, node),
         )
     if index.field and array.kind != "ndarray":
         return NOTHING
@@ -207,7 +210,10 @@ def array_element(array: Array, index: Indices, node: ast.expr, frame: Frame) ->
         return array.but(memory=Memory.UNKNOWN, layout=layout, storage=0)
     only_positions = all(isinstance(item, lay.IntIndex) for item in index.basic)
     return array.but(
-        layout=layout, trail=_slice_trail(array, layout, node, frame), scalar=array.kind == "ndarray" and only_positions
+        layout=layout,
+        trail=_slice_trail(array, layout, node, frame),
+        scalar=array.kind == "ndarray" and only_positions,
+        part=_part(array, node),
     )
 
 
@@ -236,6 +242,37 @@ def _must_be_sent(index: Value, masks: bool) -> bool:
     return index.kind == "ndarray" or (index.device.is_cpu and index.layout.rank != 0)
 
 
+def _part(array: Array, node: ast.expr) -> str:
+    if array.memory is not Memory.PINNED or not isinstance(node, ast.Subscript):
+        return array.part
+    return parts.indexed(array.part, node.slice)
+
+
+def _picked(index: Indices, node: ast.expr) -> ast.AST | None:
+    """The subscript, where it copies for certain: a tensor of no dimension would be a position."""
+    sure = any(
+        isinstance(one, Sequence)
+        or (isinstance(one, Array) and (_is_many(one) or (one.layout.rank or 0) > 0 or _is_long(one)))
+        for one in index.fancy
+    )
+    return node if sure else None
+
+
+def _is_many(index: Array) -> bool:
+    """A mask, or an ndarray: its single elements are no arrays."""
+    return index.dtype == "bool" or (index.kind == "ndarray" and not index.scalar)
+
+
+def _is_long(index: Array) -> bool:
+    """Whether a tensor or an ndarray of unknown shape comes of a call that never makes a single number."""
+    return index.trail is not None and index.trail.label in _LONG
+
+
+_LONG = frozenset(
+    ["argwhere", "nonzero", "cat", "stack", "argsort", "repeat_interleave", "masked_select", "arange", "randperm"]
+)
+
+
 def _slice_trail(array: Array, layout: Layout, node: ast.AST, frame: Frame) -> Trail | None:
     before, after = array.layout.form, layout.form
     if after is before or after in (Form.DENSE, Form.EMPTY, Form.UNKNOWN):
@@ -261,7 +298,7 @@ def _device_element(array: Array, index: Indices, node: ast.expr, frame: Frame) 
         elif isinstance(one, Array) and one.device.is_accelerator and (one.layout.rank == 0 or one.dtype == "bool"):
             waits(frame, node, "__getitem__", Direction.D2H, one)
     layout = lay.indexed(array.layout, index.basic) if not index.fancy and not index.unknown else DENSE_UNRANKED
-    return array.but(layout=layout)
+    return array.but(layout=layout, picked=_picked(index, node) if index.fancy else None)
 
 
 def store_element(target: Value, index: Indices, value: Value, node: ast.expr, frame: Frame) -> None:
@@ -350,4 +387,5 @@ def rows(array: Array, node: ast.AST, frame: Frame) -> Array:
     if array.kind in ("batch", "module"):
         return array
     layout = lay.indexed(array.layout, [lay.IntIndex()])
-    return array.but(layout=layout, trail=_slice_trail(array, layout, node, frame))
+    part = parts.piece(array.part) if array.memory is Memory.PINNED else array.part
+    return array.but(layout=layout, trail=_slice_trail(array, layout, node, frame), part=part)

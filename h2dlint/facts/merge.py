@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
-from h2dlint.facts.copies import Branch, Cause, Copy, Direction, Pinning, Place, Verdict
+from h2dlint.facts.copies import Branch, Cause, Copy, Direction, Hazard, HazardKind, Pinning, Place, Verdict
 from h2dlint.facts.describe import branch_text, leading_size, max_bytes, place_of, places, reveal, span_of
 from h2dlint.facts.domain import Array, Memory, Tag
 from h2dlint.facts.layout import Form
 from h2dlint.facts.modules import ModuleInfo, Unit
-from h2dlint.facts.outcomes import Outcome
+from h2dlint.facts.outcomes import Outcome, Sighting
 
 _FAKE_FIRST = {True: 0, None: 1, False: 2}
 
@@ -23,18 +24,31 @@ def innermost(module: ModuleInfo, node: ast.expr) -> Unit | None:
     return best
 
 
-def merged(node: ast.expr, outcomes: list[Outcome], module: ModuleInfo, lines: list[str]) -> Copy:
+def hazards_in(sightings: Iterable[Sighting], module: ModuleInfo, lines: list[str]) -> tuple[Hazard, ...]:
+    """What was seen to go wrong with one copy: one hazard a kind, the most certain way first."""
+    found: dict[HazardKind, Hazard] = {}
+    for one in sorted(sightings, key=lambda one: (one.across_calls, not one.certain)):
+        if one.kind not in found:
+            (place,) = places(one.other, module.path, lines)
+            found[one.kind] = Hazard(one.kind, place, one.certain, one.across_calls)
+    return tuple(found.values())
+
+
+def merged(
+    node: ast.expr, outcomes: list[Outcome], module: ModuleInfo, lines: list[str], hazards: tuple[Hazard, ...] = ()
+) -> Copy:
     """The record of a copy, given what it does on each way that was seen."""
     unit = innermost(module, node)
     function = unit.qualname if unit is not None else "<module>"
     chosen = deciding(outcomes)
     if not chosen:
-        return _unreached(node, function, module, lines)
+        return _unreached(node, function, module, lines, hazards)
     verdict = _verdict(chosen)
     shown = _shown(chosen, verdict)
     array = shown.decisive
     text = ast.unparse(shown.operand) if shown.operand is not None else ""
     fakes = [outcome for outcome in chosen if outcome.verdict is Verdict.FAKE_ASYNC]
+    reported = fakes or (chosen if hazards else [])
     return Copy(
         path=module.path,
         span=span_of(node, lines),
@@ -52,12 +66,13 @@ def merged(node: ast.expr, outcomes: list[Outcome], module: ModuleInfo, lines: l
         max_bytes=None if _seen_from_a_caller(shown) else max_bytes(array),
         source_text=text if len(text) <= 80 else "",
         unproven=shown.why if verdict is Verdict.UNPROVEN else "",
-        to_accelerator=bool(fakes) and all(outcome.to_accelerator for outcome in fakes),
+        to_accelerator=bool(reported) and all(outcome.to_accelerator for outcome in reported),
         layout=array.layout.form.value if array is not None else "",
         rows=leading_size(array),
         dtype=(array.dtype or "") if array is not None and not _seen_from_a_caller(shown) else "",
         lost_pin=_lost_pin(array, module.path, lines),
         kept_gaps=_last_with(Pinning.KEPT_GAPS, array, module.path, lines),
+        hazards=hazards,
     )
 
 
@@ -75,11 +90,16 @@ def _last_with(pinning: Pinning, array: Array | None, path: str, lines: list[str
     return None if trail is None else place_of(trail, path, lines)
 
 
-def _unreached(node: ast.expr, function: str, module: ModuleInfo, lines: list[str]) -> Copy:
-    """A call that no way through the code leads to, as far as it is followed."""
-    never_asks = isinstance(node, ast.Call) and any(
-        keyword.arg == "non_blocking" and isinstance(keyword.value, ast.Constant) and not keyword.value.value
-        for keyword in node.keywords
+def _unreached(
+    node: ast.expr, function: str, module: ModuleInfo, lines: list[str], hazards: tuple[Hazard, ...]
+) -> Copy:
+    """A call that no way through the code leads to, as far as it is followed, or that moves nothing as such."""
+    never_asks = bool(hazards) or (
+        isinstance(node, ast.Call)
+        and any(
+            keyword.arg == "non_blocking" and isinstance(keyword.value, ast.Constant) and not keyword.value.value
+            for keyword in node.keywords
+        )
     )
     return Copy(
         path=module.path,
@@ -93,6 +113,7 @@ def _unreached(node: ast.expr, function: str, module: ModuleInfo, lines: list[st
         reveal="unreached | here",
         trace=(),
         unproven="" if never_asks else "this call was not reached by the analysis",
+        hazards=hazards,
     )
 
 

@@ -37,6 +37,7 @@ class Names(Running):
         key = os.path.abspath(path)
         info = self._modules.get(key)
         if info is None or info.text != text:
+            self.sightings.pop(key, None)
             self.outcomes.pop(key, None)  # those of an earlier reading: another tree
             self.asked_roots.pop(key, None)
             info = self._modules[key] = ModuleInfo(path, text, tree, self._finder.module_name(key), key)

@@ -4,8 +4,21 @@ from __future__ import annotations
 
 import ast
 
+from h2dlint.facts import events
 from h2dlint.facts import layout as lay
-from h2dlint.facts.domain import CPU, NOTHING, Array, Const, Memory, Number, Sequence, Unknown, Value, mapped
+from h2dlint.facts.domain import (
+    CPU,
+    NOTHING,
+    Array,
+    Const,
+    Memory,
+    Number,
+    Sequence,
+    Unknown,
+    Value,
+    arrays_of,
+    mapped,
+)
 from h2dlint.facts.flags import Truth, truth
 from h2dlint.facts.frame import Frame
 from h2dlint.facts.layout import DENSE_UNRANKED, Form, Layout
@@ -22,8 +35,16 @@ def call_numpy(name: str, args: list[Value], keywords: dict[str, Value], node: a
     """`numpy.something(...)`, by dotted name."""
     last = name.rpartition(".")[2]
     if last in ("asarray", "asanyarray", "ascontiguousarray"):
+        for array in arrays_of(args[0]) if args else ():
+            events.expose(frame, array, node)
         return mapped(args[0] if args else NOTHING, lambda value: _as_ndarray(value, last, keywords, node, frame))
+    if last == "copyto" and args:
+        events.write(frame, args[0], node)
+    for value in args[1:] if last == "copyto" else args:
+        if last not in NUMPY_VIEWS and last not in _PIECES and last != "frombuffer":
+            events.read_value(frame, value, node)
     if "out" in keywords:
+        events.write(frame, keywords["out"], node)
         return keywords["out"]
     if last in _PIECES and args and isinstance(args[0], Array):
         return _pieces(last, args[0], args[1:], keywords, node, frame)
@@ -128,7 +149,9 @@ def call_ndarray(
             return array.but(memory=Memory.UNKNOWN)
         return _copied(array, name, node, frame)
     if name in ("fill", "sort", "put", "resize", "partition", "itemset"):
+        events.write(frame, array, node)
         return Const(None)
+    events.read(frame, [array], node)
     if name in ("item", "tolist"):
         return Unknown(why="number") if name == "item" else Sequence(None, Unknown(why="number"))
     if (

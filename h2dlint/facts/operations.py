@@ -6,8 +6,8 @@ import ast
 import itertools
 from collections.abc import Callable, Iterable
 
+from h2dlint.facts import events, parts, pitfalls
 from h2dlint.facts import layout as lay
-from h2dlint.facts import pitfalls
 from h2dlint.facts.copies import Direction, Pinning, Verdict
 from h2dlint.facts.domain import (
     CPU,
@@ -176,6 +176,8 @@ def allocate(
                 from_numpy,
                 index_built and memory is not Memory.PINNED,
             )
+            if memory is Memory.PINNED:
+                frame.allocated.add(made.storage)
             ways.append((made, tags if tag is None else (*tags, tag)))
     if pin is not None:
         pitfalls.of_factory(label, places, pin, device is not None, node, frame)
@@ -427,7 +429,7 @@ def pieces(
         axis = fixed if fixed is not None else _axis(args, keywords, 1, 0)
         size = _piece_size(array.layout, row.shape, axis, args, keywords)
         layout = lay.UNKNOWN_LAYOUT if axis is None else lay.divided(array.layout, axis, size)
-    view = array.but(layout=layout, trail=_view_trail(array, layout, frame, node, name))
+    view = array.but(layout=layout, trail=_view_trail(array, layout, frame, node, name), part=parts.piece(array.part))
     return Sequence(None, view)
 
 
@@ -474,6 +476,7 @@ def fresh(
     unknown_inputs: bool = False,
 ) -> Value:
     """The result of a computation: new memory beside its inputs, page-locked never (FACTS, 7)."""
+    events.read(frame, inputs, node)
     device = result_device(inputs, unknown_inputs)
     decisive = next(
         (array for array in inputs if array.device.is_cpu and array.memory is Memory.PINNED),
@@ -600,13 +603,10 @@ def pinned(value: Value, node: ast.AST, frame: Frame) -> Value:
 
     def one(inner: Value) -> Value:
         if not isinstance(inner, Array):
-            return Array(
-                "tensor",
-                CPU,
-                Memory.PINNED,
-                DENSE_UNRANKED,
-                frame.trail(node, "pin_memory", "`.pin_memory()` copies it into page-locked memory"),
-            )
+            storage = frame.interpreter.fresh_storage()
+            frame.allocated.add(storage)
+            trail = frame.trail(node, "pin_memory", "`.pin_memory()` copies it into page-locked memory")
+            return Array("tensor", CPU, Memory.PINNED, DENSE_UNRANKED, trail, storage=storage)
         if inner.device.is_accelerator:
             return Unknown(why="pin_memory of a device tensor raises")
         loose = inner.layout.form in (Form.GAPPED, Form.MAYBE_GAPPED, Form.PERMUTED)
@@ -619,9 +619,9 @@ def pinned(value: Value, node: ast.AST, frame: Frame) -> Value:
             message += " and keeps the gaps"
         trail = frame.trail(node, "pin_memory", message, inner.trail, kept)
         _note_second_copy(inner, node, frame)
-        return inner.but(
-            device=CPU, memory=Memory.PINNED, trail=trail, storage=frame.interpreter.fresh_storage(), from_numpy=False
-        )
+        storage = frame.interpreter.fresh_storage()
+        frame.allocated.add(storage)
+        return inner.but(device=CPU, memory=Memory.PINNED, trail=trail, storage=storage, from_numpy=False, part="")
 
     return mapped(value, one)
 
@@ -657,7 +657,7 @@ def torch_call(
 ) -> Value:
     """A call that starts from a tensor: `receiver.name(*args)` or `torch.name(receiver, *args)`."""
     if "out" in keywords and not is_none(keywords["out"]):
-        return written_out(keywords["out"], frame)
+        return written_out(keywords["out"], node, frame)
     if row.effect is Effect.PIN:
         pitfalls.of_pin(receiver, node, frame)
     if row.effect is Effect.FRESH or row.effect is Effect.FRESH_PAIR:
@@ -666,15 +666,22 @@ def torch_call(
         ways = [(fresh_of(row, name, way, node, frame, whole), tags) for way, tags in operand_ways(operands)]
         result = join([value for value, _ in ways], [tags for _, tags in ways])
         if "inplace" in keywords and truth(keywords["inplace"]) is Truth.TRUE:
-            return written_out(receiver, frame)
+            return written_out(receiver, node, frame)
+        if name in _PICKS and isinstance(result, Array):
+            result = result.but(picked=node)
         several = row.effect is Effect.FRESH_PAIR and _gives_several(name, args, keywords)
         return Sequence(None, result) if several else result
     return mapped(receiver, lambda inner: _one_call(row, name, inner, args, keywords, node, frame))
 
 
-def written_out(value: Value, frame: Frame) -> Value:
+_PICKS = frozenset(["index_select", "gather", "masked_select", "take", "take_along_dim"])
+"""Indexing by another name."""
+
+
+def written_out(value: Value, node: ast.AST, frame: Frame) -> Value:
     """The `out=` of a call: the same memory, holding a result now; an empty one is resized."""
     frame.written(value)
+    events.write(frame, value, node)
     return mapped(value, _holding_result)
 
 
@@ -897,6 +904,7 @@ def _one_call(
     if row.effect is Effect.PIECES:
         return pieces(inner, row, args, keywords, node, name, frame)
     if row.effect is Effect.NUMPY:
+        events.expose(frame, inner, node)
         return inner.but(kind="ndarray", trail=inner.trail)
     if row.effect is Effect.PRIVATE:
         trail = frame.trail(node, name, f"`{name}` moves it to shared memory, which is pageable", inner.trail)
@@ -927,5 +935,12 @@ def _viewed(
     # A layout that cannot be viewed so raises, or has an axis split: the form stays.
     layout = view_layout(row.shape, inner, args, keywords) or Layout(None, inner.layout.form)
     return inner.but(
-        layout=layout, index_built=inner.index_built and row.index, trail=_view_trail(inner, layout, frame, node, name)
+        layout=layout,
+        index_built=inner.index_built and row.index,
+        trail=_view_trail(inner, layout, frame, node, name),
+        part=parts.piece(inner.part) if row.shape in _PIECES else inner.part,
     )
+
+
+_PIECES = frozenset(["selected", "narrowed", "unfolded", "strided", "diagonal", "component"])
+"""Views that show less than they are made of."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from h2dlint.facts.copies import Cause, Direction, Pitfall, Verdict
-from h2dlint.facts.domain import Array, Tag
+from h2dlint.facts.copies import Cause, Direction, HazardKind, Pitfall, Verdict
+from h2dlint.facts.domain import Array, Tag, Trail
 
 
 class CallSite(Struct, frozen=True, eq=False):
@@ -87,3 +87,19 @@ class Outcome(Struct, frozen=True, eq=False):
         """Where the call begins."""
         line: int = getattr(self.node, "lineno", 0)
         return line
+
+
+class Sighting(Struct, frozen=True, eq=False):
+    """A hazard of one copy, seen on one way."""
+
+    node: ast.expr
+    """The copy."""
+    file: str
+    """The file that it stands in."""
+    kind: HazardKind
+    other: Trail
+    """The other half: a write, a read."""
+    certain: bool
+    across_calls: bool
+    root: ast.AST | None
+    root_file: str

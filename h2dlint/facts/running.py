@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Collection
 from typing import cast
 
+from h2dlint.facts import events
 from h2dlint.facts.copies import Verdict
 from h2dlint.facts.domain import (
     SOMEWHERE,
@@ -22,7 +23,7 @@ from h2dlint.facts.frame import BudgetExceededError, Environment, Frame, Interpr
 from h2dlint.facts.mentions import Mentions
 from h2dlint.facts.modules import ClassInfo, ModuleInfo, Unit
 from h2dlint.facts.options import FactOptions
-from h2dlint.facts.outcomes import CallSite, Outcome, Uninformed
+from h2dlint.facts.outcomes import CallSite, Outcome, Sighting, Uninformed
 from h2dlint.facts.parameters import bind_parameters
 
 MAX_DEPTH = 5
@@ -50,6 +51,12 @@ class Running:
         self.options = options
         self.outcomes: dict[str, list[Outcome]] = {}
         """What was seen of copies, by the file that they stand in."""
+        self.sightings: dict[str, list[Sighting]] = {}
+        """Hazards of copies, by the file that they stand in."""
+        self.handed_on: set[ast.AST] = set()
+        """Copies that are under way when their function ends, from or into memory that is known outside."""
+        self.excused: set[ast.AST] = set()
+        """Copies, and places where an ndarray is handed on, that some caller waits for."""
         self._finder = Finder(options.root, options.pinned_factories)
         self._uses: dict[str, set[str]] = {}
         """File -> the files that it was asked what they define for."""
@@ -67,7 +74,7 @@ class Running:
         self._open: dict[tuple[int, str], list[Value]] = {}
         """Attributes that are being looked up, with what was found so far: what a store reads of its own attribute."""
         self._units: dict[ast.AST, Frame | None] = {}
-        self._summaries: dict[object, tuple[Value, Environment]] = {}
+        self._summaries: dict[object, tuple[Value, Environment, events.Effect | None]] = {}
         self._attributes: dict[tuple[int, str], Value] = {}
         self._constructions: dict[ClassInfo, list[tuple[Instance, ast.AST]]] = {}
         self._assignments_elsewhere: dict[tuple[ClassInfo, str], list[tuple[Value, CallSite]]] = {}
@@ -156,6 +163,8 @@ class Running:
             self._stack.append(unit.node)
             frame.exhausted = not self._guarded(lambda: self._finish(frame, unit.node.body))
             self._stack.pop()
+        if unit.node in self.sought:
+            events.across_calls(frame)
         self._units[unit.node] = frame
         if amid_questions and self._partial_reads != partial_reads:
             self._hasty.add(unit.node)
@@ -176,6 +185,8 @@ class Running:
 
     def _finish(self, frame: Frame, body: list[ast.stmt]) -> None:
         frame.falls_through = run_body(body, frame)
+        if frame.falls_through:
+            events.leave(frame, None)
 
     def _guarded(self, run: Callable[[], object]) -> bool:
         """Run within the budget; False when that ended first."""
@@ -187,12 +198,17 @@ class Running:
             return False
         return True
 
-    def run_callers(self, module: ModuleInfo, name: str, without: Collection[ast.AST]) -> None:
-        """Look at the functions of the module that name `name`, so that its calls are seen with their arguments."""
+    def run_callers(self, module: ModuleInfo, name: str, without: Collection[ast.AST], anew: bool = False) -> None:
+        """Look at the functions of the module that name `name`, so that its calls are seen with their arguments.
+
+        `anew`: even at those that were looked at before, which may have been while the callee was under way.
+        """
         if module.checked:
             self.run_module(module)
         for unit in module.units_naming(name)[:MAX_CALLERS]:
             if unit.node not in without:
+                if anew and unit.parent is None and unit.node not in self.sought and unit.node in self._units:
+                    self._run_unit(module, unit)
                 self.run_unit(module, unit)
 
     def run_for(self, asker: ModuleInfo, module: ModuleInfo, unit: Unit) -> None:
@@ -204,6 +220,7 @@ class Running:
             return  # under way
         known = self._units.get(unit.node)
         before, self.outcomes = self.outcomes, {}
+        wrong, self.sightings = self.sightings, {}
         self._units[unit.node] = None
         self._run_unit(module, unit, CALLER_DEPTH, MAX_CALLER_STEPS)
         if known is not None:
@@ -216,12 +233,27 @@ class Running:
         for file, outcomes in seen.items():
             wanted = [one for one in outcomes if one.root is not unit.node or file == asker.file]
             before.setdefault(file, []).extend(wanted)
+        again, self.sightings = self.sightings, wrong
+        for file, sightings in again.items():  # its own are told where its module is under check
+            wrong.setdefault(file, []).extend(one for one in sightings if one.root is not unit.node)
 
     # What the rules of expressions and statements report
 
     def record(self, outcome: Outcome) -> None:
         """Remember what a copy does on one way."""
         self.outcomes.setdefault(outcome.module, []).append(outcome)
+
+    def report(self, sighting: Sighting) -> None:
+        """Remember a hazard of a copy."""
+        self.sightings.setdefault(sighting.file, []).append(sighting)
+
+    def hand_on(self, node: ast.expr) -> None:
+        """This copy is under way when its function ends, and what it reads or brings is known outside."""
+        self.handed_on.add(node)
+
+    def excuse(self, node: ast.AST) -> None:
+        """What goes on at this place when its function ends is waited for by a caller."""
+        self.excused.add(node)
 
     def register(self, storage: int, memory: Memory, trail: Trail) -> None:
         """Memory that was page-locked after it was allocated."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from h2dlint.facts import events
 from h2dlint.facts.annotations import declared_object
 from h2dlint.facts.attributes import decorator_names, is_transparent
 from h2dlint.facts.domain import (
@@ -78,19 +79,23 @@ class Summaries(Names):
         overrides = _overrides(frame, key)
         device = frame.default_device
         known = self._known_result(function, args, keywords, overrides, frame, node)
+        own = _is_known_object(function, key, frame)
         if known is not None:
-            value, stored = known
+            value, stored, effect = known
+            events.follow(frame, effect, own, again=True)
             for name, held in stored.items():
                 if key:
                     frame.store_attribute(f"{key}.{name}", held, node)
             return value
         memo = _memo_key(function, args, keywords, overrides, device, node)
         found = self._summaries.get(memo) if memo is not None else None
+        again = found is not None
         if found is None:
             found = self._run_call(function, args, keywords, overrides, frame, node)
             if memo is not None:
                 self._summaries[memo] = found
-        value, stored = found
+        value, stored, effect = found
+        events.follow(frame, effect, own, again)
         for name, held in stored.items():
             if key:
                 frame.store_attribute(f"{key}.{name}", held, node)
@@ -147,7 +152,7 @@ class Summaries(Names):
         overrides: Environment,
         frame: Frame,
         node: ast.AST,
-    ) -> tuple[Value, Environment] | None:
+    ) -> tuple[Value, Environment, events.Effect | None] | None:
         """The result of the function on its own, for a call whose arguments tell nothing more than it assumes."""
         unit = function.module.unit_of_node.get(function.node)
         if unit is None or unit.parent is not None or frame.default_device is not None:
@@ -164,10 +169,10 @@ class Summaries(Names):
         self.uninformed.setdefault(unit.node, []).append(call)
         inner = self.run_unit(function.module, unit)
         if inner is None:
-            return NOTHING, {}
+            return NOTHING, {}, None
         _hand_globals(inner, frame)
         stored = _left_in_receiver(inner)
-        return _result(inner, inner.falls_through), stored
+        return _result(inner, inner.falls_through), stored, events.effect_of(inner)
 
     def _run_call(
         self,
@@ -177,7 +182,7 @@ class Summaries(Names):
         overrides: Environment,
         frame: Frame,
         node: ast.AST,
-    ) -> tuple[Value, Environment]:
+    ) -> tuple[Value, Environment, events.Effect | None]:
         inner = self._frame(function.module, function.node, getattr(function.node, "name", "<lambda>"))
         inner.scope = function.scope if function.node not in frame.defined else {**(frame.scope or {}), **frame.env}
         inner.owner = function.owner
@@ -196,15 +201,20 @@ class Summaries(Names):
         self._stack.append(function.node)
         try:
             if isinstance(function.node, ast.Lambda):
-                return evaluate(function.node.body, inner), {}
+                value = evaluate(function.node.body, inner)
+                events.leave(inner, value)
+                return value, {}, events.effect_of(inner)
             falls_through = run_body(function.node.body, inner)
+            if falls_through:
+                events.leave(inner, None)
         finally:
             self._stack.pop()
         if function.node in frame.defined:
             self._hand_out(inner, frame)
         _hand_globals(inner, frame)
         stored = _left_in_receiver(inner)
-        return mapped(_result(inner, falls_through), lambda value: _as_left(value, function.receiver, stored)), stored
+        value = mapped(_result(inner, falls_through), lambda value: _as_left(value, function.receiver, stored))
+        return value, stored, events.effect_of(inner)
 
     def _hand_out(self, inner: Frame, frame: Frame) -> None:
         """What a nested function changed of its enclosing function: variables, and attributes of the same `self`."""
@@ -237,7 +247,8 @@ class Summaries(Names):
         if frame.depth >= MAX_DEPTH or constructor.node in self._stack:
             return Instance(info)
         bound = Function(constructor.node, constructor.module, constructor.owner, Instance(info, ()))
-        _, stored = self._run_call(bound, args, keywords, {}, frame, node)
+        _, stored, effect = self._run_call(bound, args, keywords, {}, frame, node)
+        events.follow(frame, effect, known=True, again=False)
         if self.is_movable(info):
             stored = {name: moves_with(held, f"{info.qualname}.{name}") for name, held in stored.items()}
         return Instance(info, tuple(stored.items()))
@@ -261,7 +272,7 @@ class Summaries(Names):
         after = _find_method(self, info, "__post_init__")
         if after is None or frame.depth >= MAX_DEPTH or after.node in self._stack:
             return made
-        _, stored = self._run_call(Function(after.node, after.module, after.owner, made), [], {}, {}, frame, node)
+        _, stored, _ = self._run_call(Function(after.node, after.module, after.owner, made), [], {}, {}, frame, node)
         return Instance(info, tuple({**values, **stored}.items()))
 
     def _field_default(self, info: ClassInfo, statement: ast.AnnAssign | ast.Assign) -> Value:
@@ -277,6 +288,14 @@ class Summaries(Names):
         return (
             Const(found.value, True, statement) if isinstance(found, Const) and isinstance(found.value, bool) else found
         )
+
+
+def _is_known_object(function: Function, key: str, frame: Frame) -> bool:
+    """Whether a function has no receiver, or one that is known as this very object."""
+    receiver = function.receiver
+    if not isinstance(receiver, Instance):
+        return True
+    return receiver.fields is not None or (key != "" and key == frame.self_name)
 
 
 def _is_stub(node: ast.AST) -> bool:

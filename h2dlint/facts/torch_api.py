@@ -327,6 +327,7 @@ IN_NAMESPACES: tuple[str, ...] = (
     "torch.functional.",
     "torch.special.",
     "torch.linalg.",
+    "torch.utils.dlpack.",
     "torch.Tensor.",
     "torch._C._nn.",
 )

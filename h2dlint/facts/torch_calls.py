@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
+from h2dlint.facts import events, parts, pitfalls, transfers
 from h2dlint.facts import layout as lay
-from h2dlint.facts import pitfalls, transfers
 from h2dlint.facts.domain import (
     CPU,
     NOTHING,
@@ -95,6 +95,8 @@ def call_torch(name: str, args: list[Value], keywords: dict[str, Value], node: a
     if name.startswith("torch.Tensor.") and args and row is not None:  # `torch.Tensor.to(x, device)`
         return call_method(args[0], rest, args[1:], keywords, node, frame, "")
     if row is None or row.effect in (Effect.TRANSFER, Effect.HOST_READ):
+        for value in args:
+            events.read_value(frame, value, node)
         return NOTHING
     if not args:
         first = next((keywords.pop(key) for key in ("input", "tensors", "tensor") if key in keywords), NOTHING)
@@ -118,7 +120,7 @@ def make(
 ) -> Value:
     """A factory: `torch.zeros(...)`, `torch.empty_like(x)`, `x.new_full(...)`, `torch.tensor(...)`."""
     if "out" in keywords and not isinstance(keywords["out"], Const):
-        return written_out(keywords["out"], frame)
+        return written_out(keywords["out"], node, frame)
     if row.effect is Effect.LIKE:
         return mapped(args[0] if args else NOTHING, lambda base: _like(row, name, base, keywords, node, frame))
     if row.effect is Effect.DATA:
@@ -235,7 +237,8 @@ def _from_array(
             return Array("tensor", target, Memory.UNKNOWN, DENSE_UNRANKED, None, dtype or data.dtype)
     place = target or data.device
     if aliases and (not casts or (dtype is not None and dtype == data.dtype)) and target in (None, data.device):
-        return data.but(kind="tensor", trail=_numpy_trail(data, name, node, frame))
+        alias = data.but(kind="tensor", trail=_numpy_trail(data, name, node, frame))
+        return _hiding(alias) if data.kind == "ndarray" else alias
     if aliases and data.memory is Memory.UNKNOWN and place.is_cpu:
         return data.but(kind="tensor", dtype=dtype, trail=_numpy_trail(data, name, node, frame))
     return allocate(
@@ -276,7 +279,7 @@ def _maybe_alias(
 def _from_host(name: str, data: Value, node: ast.expr, frame: Frame) -> Value:
     """`from_numpy`, `from_dlpack`: the argument's own memory (FACTS, 8)."""
     if isinstance(data, Array):
-        return data.but(kind="tensor", trail=_numpy_trail(data, name, node, frame))
+        return _hiding(data.but(kind="tensor", trail=_numpy_trail(data, name, node, frame)))
     if name == "from_dlpack":
         return NOTHING
     if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], (ast.Compare, ast.BinOp, ast.UnaryOp)):
@@ -284,6 +287,11 @@ def _from_host(name: str, data: Value, node: ast.expr, frame: Frame) -> Value:
         return Array("tensor", CPU, Memory.PAGEABLE, DENSE_UNRANKED, trail, from_numpy=True)
     message = f"`{name}` wraps the ndarray's own memory"
     return Array("tensor", CPU, Memory.UNKNOWN, DENSE_UNRANKED, frame.trail(node, "numpy", message), from_numpy=True)
+
+
+def _hiding(array: Array) -> Array:
+    """A tensor on the bare memory of another one: where it starts further in, torch does not see whose that is."""
+    return array.but(part=parts.hidden(array.part)) if array.memory is Memory.PINNED else array
 
 
 def _loaded(name: str, args: list[Value], keywords: dict[str, Value], node: ast.expr, frame: Frame) -> Value:
@@ -342,7 +350,10 @@ def call_method(
                 or name in _RANDOM_FILLS
             ):
                 frame.written(receiver)
+                _in_place(receiver, name, node, frame)
                 return receiver.but(index_built=False)
+            if name not in _LEAVE_ALONE:
+                _in_place(receiver, name, node, frame)
             return receiver
         if "non_blocking" in keywords:
             return transfers.move(receiver, name, args, keywords, node, frame)
@@ -398,6 +409,17 @@ _RANDOM_FILLS = frozenset(
 )
 
 
+def _in_place(receiver: Array, name: str, node: ast.AST, frame: Frame) -> None:
+    """A method that writes: all but those that only fill have to read first."""
+    if name not in _RANDOM_FILLS and name not in ("fill_", "zero_"):
+        events.read(frame, [receiver], node)
+    events.write(frame, receiver, node)
+
+
+_LEAVE_ALONE = frozenset(["requires_grad_", "detach_", "share_", "rename_", "as_strided_", "swapaxes_", "swapdims_"])
+"""Methods that end like those which write, and write nothing."""
+
+
 def _of_unknown(receiver: Value, name: str, row: Op) -> Value:
     key = getattr(receiver, "key", "")
     if row.effect is Effect.NUMPY:
@@ -445,6 +467,10 @@ def _legacy_type(receiver: Value, args: list[Value], keywords: dict[str, Value],
     return NOTHING
 
 
+def _address(value: Value) -> Value:
+    return Unknown(f"{POINTER}{value.storage}" if isinstance(value, Array) and value.storage else "", "number")
+
+
 def _query(receiver: Value, name: str, args: list[Value], key: str) -> Value:
     if name == "is_pinned":
         known = [array.memory for array in arrays_of(receiver) if array.device.is_cpu]
@@ -463,8 +489,8 @@ def _query(receiver: Value, name: str, args: list[Value], key: str) -> Value:
         return Unknown(why="number") if count is None else Const(count)
     if name in ("dim", "ndimension") and isinstance(receiver, Array) and receiver.layout.rank is not None:
         return Const(receiver.layout.rank)
-    if name == "data_ptr" and isinstance(receiver, Array) and receiver.storage:
-        return Unknown(f"{POINTER}{receiver.storage}", "number")
+    if name == "data_ptr" and any(array.storage for array in arrays_of(receiver)):
+        return mapped(receiver, _address)
     if name in (
         "numel",
         "nelement",

@@ -11,9 +11,9 @@ import ast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from h2dlint.facts import pitfalls
+from h2dlint.facts import events, pitfalls
 from h2dlint.facts.backends import Fact, cell
-from h2dlint.facts.copies import Direction, Pitfall, Verdict
+from h2dlint.facts.copies import Direction, HazardKind, Pitfall, Verdict
 from h2dlint.facts.domain import (
     ACCELERATOR,
     CPU,
@@ -50,7 +50,7 @@ from h2dlint.facts.operations import (
     ordered,
     with_tags,
 )
-from h2dlint.facts.outcomes import Outcome
+from h2dlint.facts.outcomes import Outcome, Sighting
 from h2dlint.facts.torch_api import FLAG_POSITION, TRANSFER_METHODS
 from h2dlint.facts.verdict import Ruling, download, unproven, upload
 
@@ -80,6 +80,8 @@ class Site(Struct):
     """Asked only under a switch that is off or unknown."""
     fetches: bool = False
     """Whether it brings a tensor home without being asked to be asynchronous."""
+    hangs_on_place: bool = False
+    """It goes to the host on one way and elsewhere on another, and whether it asks may hang on which."""
 
     def judge(self, source: Array | None, flag: Value | None, tags: tuple[Tag, ...]) -> Site:
         """The site for one combination of alternatives."""
@@ -128,6 +130,7 @@ def asks(flag: Value | None, source: Array | None) -> tuple[bool, bool]:
 
 def record(site: Site, ruling: Ruling) -> None:
     """Remember a ruling; a slice of unknown length gives two ways, and so does a doubtful flag."""
+    _follow(site, ruling)
     path = site.frame.module.path
     tags = site.tags
     if site.doubtful and ruling.verdict is Verdict.FAKE_ASYNC:
@@ -141,6 +144,21 @@ def record(site: Site, ruling: Ruling) -> None:
         _note(site, replace(ruling, verdict=ruling.spans, causes=()), (*tags, whole))
         tags = (*tags, Tag("case", site.node, True, True, path, "the slice is shorter than its axis"))
     _note(site, ruling, tags)
+
+
+def _follow(site: Site, ruling: Ruling) -> None:
+    """What the copy leaves in flight, or what it waits for."""
+    array = ruling.decisive
+    born = ruling.direction is Direction.D2H and site.name != "copy_"
+    if ruling.verdict is Verdict.ASYNC or (born and ruling.verdict is Verdict.UNPROVEN):
+        if array is not None and array.kind == "tensor" and ruling.direction in (Direction.H2D, Direction.D2H):
+            certain = ruling.verdict is Verdict.ASYNC and not site.doubtful and not site.tags
+            if not (born and site.hangs_on_place):
+                events.issue(site.frame, array, site.node, ruling.direction, certain, born)
+    elif ruling.verdict is Verdict.BLOCKING or (
+        ruling.verdict is Verdict.FAKE_ASYNC and ruling.direction is Direction.D2H
+    ):
+        events.wait(site.frame)
 
 
 def _note(site: Site, ruling: Ruling, tags: tuple[Tag, ...]) -> None:
@@ -198,6 +216,8 @@ def move(
     if not has_target:
         return _dtype_only(receiver, dtype, keywords, site)
     ways: list[tuple[Value, tuple[Tag, ...]]] = []
+    places = {device_of(way.value).is_cpu for way in alternatives(target)}
+    site.hangs_on_place = len(places) > 1 and flag is not None and not isinstance(flag, Const)
     for (source, place, asked), tags in combinations(receiver, target, flag):
         source = _as_registered(source, frame)
         array = source if isinstance(source, Array) else None
@@ -308,7 +328,8 @@ def _fetch(array: Array, dtype: str | None, site: Site) -> Value:
         device=CPU,
         memory=Memory.UNKNOWN if pins is None else Memory.PINNED if pins else Memory.PAGEABLE,
         dtype=dtype or array.dtype,
-        storage=site.frame.interpreter.fresh_storage(),
+        storage=_made_pinned(site.frame),
+        part="",
         index_built=False,
         layout=array.layout if array.layout.form in (Form.DENSE, Form.PERMUTED, Form.EMPTY) else _made_dense(array),
         trail=site.frame.trail(site.node, site.name, f"`.{site.name}` fetches it from the device {how}", array.trail),
@@ -323,6 +344,13 @@ def _fetch(array: Array, dtype: str | None, site: Site) -> Value:
     return host
 
 
+def _made_pinned(frame: Frame) -> int:
+    """The storage of memory that torch allocates for a result."""
+    storage = frame.interpreter.fresh_storage()
+    frame.allocated.add(storage)
+    return storage
+
+
 def _made_dense(array: Array) -> Layout:
     return DENSE_UNRANKED if array.layout.sizes is None else dense(array.layout.sizes)
 
@@ -333,6 +361,8 @@ def _move_unknown(source: Value, array: Array | None, device: Device, dtype: str
         return _bring_home(array, dtype, site)
     if site.named:
         record(site, _ruling_of_unknown(source, array, device, site))
+    if not site.asked:
+        events.wait(site.frame, perhaps=True)  # or it is there already
     if array is not None:
         return array.but(device=device, dtype=dtype or array.dtype, memory=Memory.UNKNOWN)
     if device.is_accelerator or device.key:
@@ -352,8 +382,10 @@ def _bring_home(array: Array | None, dtype: str | None, site: Site) -> Value:
     trail = site.frame.trail(site.node, site.name, f"`.{site.name}` brings it to the host", base.trail)
     host = base.but(device=CPU, memory=memory, dtype=dtype or base.dtype, trail=trail, index_built=False)
     if site.asked:
+        host = host.but(storage=_made_pinned(site.frame), part="")
         record(site, Ruling(Verdict.ASYNC, Direction.D2H, (), host))
     else:  # fetched, or there already: a caller may know
+        events.wait(site.frame)
         ruling = NO_TRANSFER if site.named else Ruling(Verdict.NO_TRANSFER, Direction.D2H, (), host)
         record(replace(site, fetches=True, open=not site.named), ruling)
     return host
@@ -379,9 +411,53 @@ def copy_into(destination: Value, args: list[Value], keywords: dict[str, Value],
         source, target = _as_registered(source, frame), _as_registered(target, frame)
         one = site.judge(source if isinstance(source, Array) else None, asked, tags)
         _copy_one(target, source, receiver, one)
+        _host_side(target, source, one)
+    _into_temporary(destination, receiver, node, frame)
     if not _same_everywhere(given):
         frame.written(destination)
     return destination
+
+
+def _host_side(target: Value, source: Value, site: Site) -> None:
+    """What a `copy_` does on the host: from host memory it is done when it returns."""
+    here = _side(source, site.operand)
+    if not isinstance(target, Array) or not target.device.is_cpu or here.is_accelerator:
+        return
+    if isinstance(source, Array) and here.is_cpu:
+        events.read(site.frame, [source], site.node)
+    if here.is_cpu or not site.asked:
+        events.write(site.frame, target, site.node, certain=here.is_cpu and not site.tags)
+
+
+def _into_temporary(destination: Value, receiver: ast.AST | None, node: ast.Call, frame: Frame) -> None:
+    """`x[[0, 2]].copy_(y)`: indexing with a list, an array or a mask has made a copy, and that is what is filled."""
+    if receiver is None or frame.unused is not node:
+        return
+    arrays = list(arrays_of(destination))
+    inside = set(ast.walk(receiver))
+    picked = all(one.picked in inside for one in arrays) if arrays else _picks_in_any_case(destination, receiver)
+    if picked:
+        other = frame.trail(receiver, "fancy index", "indexing with a list, an array or a mask makes a copy")
+        frame.interpreter.report(
+            Sighting(
+                node,
+                frame.module.file,
+                HazardKind.INTO_TEMPORARY,
+                other,
+                True,
+                False,
+                frame.root,
+                frame.root_file,
+            )
+        )
+
+
+def _picks_in_any_case(value: Value, node: ast.AST) -> bool:
+    """Whether an index as written, a list or a comparison, is one that only tensors take: no dict, no list does."""
+    if not isinstance(node, ast.Subscript):
+        return False
+    items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    return isinstance(value, Unknown) and any(isinstance(item, (ast.List, ast.Compare)) for item in items)
 
 
 def _as_registered(value: Value | None, frame: Frame) -> Value:
@@ -468,6 +544,9 @@ def waits(frame: Frame, node: ast.expr, name: str, direction: Direction, decisiv
 
 def read_on_host(receiver: Value, name: str, node: ast.Call, frame: Frame) -> Value:
     """`.item()`, `.tolist()`: a wait when the tensor is on a device."""
+    events.read_value(frame, receiver, node)
+    if not isinstance(receiver, Array) or receiver.device.is_unknown:
+        events.wait(frame)
     for way in alternatives(receiver):
         if isinstance(way.value, Array) and way.value.device.is_accelerator:
             operand = node.func.value if isinstance(node.func, ast.Attribute) else None
@@ -481,11 +560,27 @@ def read_on_host(receiver: Value, name: str, node: ast.Call, frame: Frame) -> Va
 
 def tested(value: Value, node: ast.expr, frame: Frame) -> Value:
     """The value as a condition: the truth of a device tensor is read back with a wait."""
+    if isinstance(value, Unknown) and value.why != "number" and events.state_of(frame).flights and _asks_tensor(node):
+        events.wait(frame, perhaps=True)
     return read_back(value, "__bool__", node, frame)
+
+
+_ASKED = frozenset(["any", "all", "sum", "max", "min", "mean", "equal", "allclose", "isnan", "isfinite", "norm"])
+
+
+def _asks_tensor(node: ast.expr) -> bool:
+    """Whether a condition of unknown value calls what tensors have, so that a device may be asked for it."""
+    return any(
+        isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and one.func.attr in _ASKED
+        for one in ast.walk(node)
+    )
 
 
 def read_back(value: Value, name: str, node: ast.expr, frame: Frame) -> Value:
     """A value that the host looks at: a wait where it is a device tensor."""
+    events.read_value(frame, value, node)
+    if isinstance(value, Unknown) and value.why != "number" and name != "__bool__":
+        events.wait(frame, perhaps=True)
     for array in arrays_of(value):
         if array.device.is_accelerator and array.kind == "tensor":
             waits(frame, node, name, Direction.D2H, array)

@@ -27,8 +27,9 @@ def propose(site: Site, most: Applicability = Applicability.UNSAFE, without: Con
     refused: Refusal | None = None
     second: Fix | None = None
     pitfall = site.copy.pitfall
+    hazard = site.copy.verdict not in (Verdict.FAKE_ASYNC, Verdict.CONDITIONAL) and bool(site.copy.hazards)
     for fixer in all_fixers():
-        if pitfall is not None and pitfall not in fixer.pitfalls:
+        if (pitfall is not None and pitfall not in fixer.pitfalls) or fixer.hazards is not hazard:
             continue
         answer = _answer(fixer.fix, site)
         if not isinstance(answer, Fix):
@@ -69,6 +70,8 @@ def sites_of(path: str, text: str, options: FixOptions = FixOptions()) -> list[S
     pitfalls = {pitfall for rule in all_rules() if rule.meta.default for pitfall in rule.meta.pitfalls}
     copies: Sequence[Copy] = copies_of(Project(), path, text, document.tree, pitfalls=pitfalls)
     doubtful = (Verdict.FAKE_ASYNC, Verdict.CONDITIONAL)
-    wanted = (copy for copy in copies if copy.pitfall or copy.verdict in doubtful or copy.follows is not None)
+    wanted = (
+        copy for copy in copies if copy.pitfall or copy.verdict in doubtful or copy.follows is not None or copy.hazards
+    )
     found = (site_of(document, copy, options) for copy in wanted)
     return [site for site in found if site is not None]

@@ -1,0 +1,560 @@
+"""What is in flight at each point of a function: copies that were issued and not waited for, and who touches their
+memory meanwhile.
+
+The state is one more entry of the environment, so that branches, early exits and loops are followed as they are for
+variables: it is copied where ways part and joined where they meet. A copy is in flight after a join if it is on one of
+the ways and no other way has waited for it. A call of the project's own functions has an `Effect`, which is carried out
+where the call stands.
+
+Every function here is a transition of that state; hazards are reported where a transition meets one.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from h2dlint.facts.copies import Direction, HazardKind
+from h2dlint.facts.domain import (
+    POINTER,
+    POINTER_INTO,
+    Array,
+    Instance,
+    Mapping,
+    Memory,
+    Sequence,
+    Trail,
+    Unknown,
+    Value,
+    alternatives,
+    arrays_of,
+)
+from h2dlint.facts.frame import IN_FLIGHT, Environment, Frame
+from h2dlint.facts.outcomes import Sighting
+from h2dlint.facts.parts import HIDES, SEVERAL, WHOLE, is_varying, names_in, overlap, starts_further_in
+
+NEVER: frozenset[str] = frozenset()
+UNNAMED = ""
+"""An event that has no name where it is recorded: whoever holds it may wait for it."""
+MAX_TOUCHES = 24
+"""Writes and reads that a function is known by; more are not kept."""
+
+
+class Flight(Struct, frozen=True, eq=False):
+    """A copy between pinned memory and a device that was issued and, as far as is shown, is not done."""
+
+    number: int
+    """When it was issued: later ones have higher numbers."""
+    storage: int
+    part: str
+    node: ast.expr
+    """The call."""
+    file: str
+    direction: Direction
+    certain: bool
+    """Whether the copy is asynchronous on every way, not just on one that a switch or a caller chooses."""
+    born: bool = False
+    """The copy itself has made the memory: whatever is made there is in flight."""
+    recorded: frozenset[str] = NEVER
+    """Events that were recorded after it, as written."""
+    lent: bool = False
+    """A generator has handed control to whoever consumes it: they may have waited."""
+    carried: bool = False
+    """It was issued in a call from here."""
+    exposed: Trail | None = None
+    """Where an ndarray was made of the memory: who gets that reads it without a wait of its own."""
+
+
+class Touch(Struct, frozen=True, eq=False):
+    """The host writes or reads pinned memory."""
+
+    storage: int
+    part: str
+    trail: Trail
+    certain: bool
+
+
+class InFlight(Value, frozen=True, eq=False):
+    """The state at one point."""
+
+    flights: tuple[Flight, ...] = ()
+    ended: frozenset[int] = frozenset()
+    """Numbers of flights that were waited for."""
+    waited: bool = False
+    """Whether something on the way here may have waited for the device."""
+    writes: tuple[Touch, ...] = ()
+    """Host writes before the first wait: they meet what was in flight when the function was called."""
+    reads: tuple[Touch, ...] = ()
+    events: frozenset[str] = NEVER
+    """Events recorded on the way here."""
+
+    def meet(self, other: Value) -> Value | None:
+        """The state where two ways meet."""
+        return _met(self, other) if isinstance(other, InFlight) else None
+
+
+class Effect(Struct, frozen=True, eq=False):
+    """What a call does to the state of its caller."""
+
+    end: InFlight
+    made: frozenset[int]
+    """Pinned memory that the call allocates: each time anew."""
+
+
+NOTHING_IN_FLIGHT = InFlight()
+
+
+def state_of(frame: Frame) -> InFlight:
+    """What is in flight now."""
+    found = frame.env.get(IN_FLIGHT)
+    return found if isinstance(found, InFlight) else NOTHING_IN_FLIGHT
+
+
+def set_state(frame: Frame, before: InFlight, ends: list[InFlight]) -> None:
+    """Several ways through one expression have led from `before` to `ends`."""
+    changed = [end for end in ends if end is not before]
+    if changed:
+        end = changed[0]
+        for other in ends:
+            end = _met(end, other)
+        frame.env[IN_FLIGHT] = end
+
+
+def back_to(frame: Frame, env: Environment) -> None:
+    """Go on with other variables, as after a comprehension: what is in flight stays."""
+    state = frame.env.get(IN_FLIGHT)
+    if state is not None and env.get(IN_FLIGHT) is not state:
+        env[IN_FLIGHT] = state
+    frame.env = env
+
+
+def _met(left: InFlight, right: InFlight) -> InFlight:
+    ended = left.ended | right.ended
+    flights = {flight.number: flight for flight in left.flights if flight.number not in ended}
+    for flight in right.flights:
+        if flight.number not in ended:
+            other = flights.get(flight.number, flight)
+            flights[flight.number] = flight if other is flight else _either(other, flight)
+    return InFlight(
+        tuple(flights[number] for number in sorted(flights)),
+        ended,
+        left.waited or right.waited,
+        _merged(left.writes, right.writes),
+        _merged(left.reads, right.reads),
+        left.events | right.events,
+    )
+
+
+def _either(left: Flight, right: Flight) -> Flight:
+    """One flight as two ways have left it: an event that only one of them recorded is no proof of its end."""
+    return replace(
+        left,
+        recorded=(left.recorded & right.recorded) | ((left.recorded | right.recorded) & {UNNAMED}),
+        certain=left.certain and right.certain and left.recorded == right.recorded,
+        lent=left.lent or right.lent,
+        exposed=left.exposed or right.exposed,
+    )
+
+
+def _merged(left: tuple[Touch, ...], right: tuple[Touch, ...]) -> tuple[Touch, ...]:
+    if left is right or not right:
+        return left
+    known = set(map(id, left))
+    return (*left, *(touch for touch in right if id(touch) not in known))[:MAX_TOUCHES]
+
+
+def has_more(before: Value | None, after: Value | None) -> bool:
+    """Whether a loop's turn has left something in flight that its next turn may touch."""
+    if not isinstance(after, InFlight) or not after.flights:
+        return False
+    return not isinstance(before, InFlight) or after.flights != before.flights
+
+
+# Copies
+
+
+def issue(frame: Frame, array: Array, node: ast.expr, direction: Direction, certain: bool, born: bool) -> None:
+    """A copy from or into `array` is queued; `born`: it has made that memory, of whatever kind the backend makes it."""
+    if not (_is_followed(array) or (born and array.storage)):
+        return
+    state = state_of(frame)
+    number = frame.interpreter.fresh_storage()
+    flight = Flight(number, array.storage, array.part, node, frame.module.file, direction, certain, born)
+    frame.env[IN_FLIGHT] = replace(state, flights=(*state.flights, flight))
+
+
+def _is_followed(array: Array) -> bool:
+    return array.storage != 0 and array.memory is Memory.PINNED and array.device.is_cpu and array.part[:1] != SEVERAL
+
+
+def hand_pointers(frame: Frame, values: Iterable[Value], node: ast.expr) -> None:
+    """A call that only queues its work is given addresses: of pinned memory that was allocated here, torch knows
+    nothing of it.
+    """
+    state = state_of(frame)
+    for storage, certain in dict(_addresses(values)).items():
+        if storage in frame.allocated:
+            number = frame.interpreter.fresh_storage()
+            flight = Flight(number, storage, HIDES, node, frame.module.file, Direction.UNKNOWN, certain)
+            state = replace(state, flights=(*state.flights, flight))
+            frame.env[IN_FLIGHT] = state
+
+
+def _addresses(values: Iterable[Value], certain: bool = True) -> Iterator[tuple[int, bool]]:
+    """The storages that addresses among the values, or in lists of them, point to; whether on every way."""
+    for value in values:
+        ways = alternatives(value)
+        for way in ways:
+            held = way.value
+            if isinstance(held, Unknown) and held.key.startswith((POINTER, POINTER_INTO)):
+                yield int(held.key.partition(":")[2]), certain and len(ways) == 1
+            elif isinstance(held, Sequence):
+                yield from _addresses((held.item,) if held.items is None else held.items, certain and len(ways) == 1)
+
+
+# The host
+
+
+def write(frame: Frame, value: Value, node: ast.AST, part: str | None = None, certain: bool = True) -> None:
+    """The host writes into `value`, or into a part of it."""
+    for array in arrays_of(value):
+        if _is_followed(array):
+            _touch(frame, array, array.part if part is None else part, node, certain, writes=True)
+
+
+def read(frame: Frame, arrays: Iterable[Array], node: ast.AST, certain: bool = True) -> None:
+    """The host looks at the elements of `arrays`."""
+    for array in arrays:
+        if _is_followed(array):
+            _touch(frame, array, array.part, node, certain, writes=False)
+        elif any(_is_born_in(flight, array) for flight in state_of(frame).flights):
+            _touch(frame, array.but(part=WHOLE), WHOLE, node, False, writes=False)
+
+
+def read_value(frame: Frame, value: Value, node: ast.AST) -> None:
+    """The host looks at the elements of whatever tensors `value` may be, or hold."""
+    for way in alternatives(value):
+        held = way.value
+        if isinstance(held, Array):
+            read(frame, [held], node)
+        elif isinstance(held, Sequence):
+            for item in held.items or ():
+                read_value(frame, item, node)
+        elif isinstance(held, Mapping):
+            for _, item in held.items:
+                read_value(frame, item, node)
+
+
+def _is_born_in(flight: Flight, array: Array) -> bool:
+    return flight.born and flight.storage == array.storage and array.device.is_cpu
+
+
+def _touch(frame: Frame, array: Array, part: str, node: ast.AST, certain: bool, *, writes: bool) -> None:
+    state = state_of(frame)
+    word = "written" if writes else "read"
+    touch = Touch(array.storage, part, frame.trail(node, word, f"the host {_VERB[writes]} it"), certain)
+    _meets(frame, state.flights, touch, writes, own=True)
+    kept = state.writes if writes else state.reads
+    if state.waited or len(kept) >= MAX_TOUCHES or any(_same(touch, other) for other in kept):
+        return
+    kept = (*kept, touch)
+    frame.env[IN_FLIGHT] = replace(state, writes=kept) if writes else replace(state, reads=kept)
+
+
+_VERB = {True: "writes", False: "reads"}
+
+
+def _same(one: Touch, other: Touch) -> bool:
+    return one.storage == other.storage and one.part == other.part and one.trail.node is other.trail.node
+
+
+def _meets(frame: Frame, flights: tuple[Flight, ...], touch: Touch, writes: bool, *, own: bool) -> None:
+    """Report what a touch does to copies in flight: a write races with uploads, a read with downloads."""
+    wanted = Direction.H2D if writes else Direction.D2H
+    for flight in flights:
+        if flight.storage != touch.storage or flight.direction is not wanted or flight.node is touch.trail.node:
+            continue
+        alike = is_varying(touch.part) and is_varying(flight.part)
+        if overlap(flight.part, touch.part) and (not alike or _names_hold(frame, flight, touch, own)):
+            kind = HazardKind.REWRITTEN if writes else HazardKind.READ_EARLY
+            _report(frame, flight, kind, touch.trail, flight.certain and touch.certain and not flight.lent)
+
+
+def _names_hold(frame: Frame, flight: Flight, touch: Touch, own: bool) -> bool:
+    """Whether the names in an index mean the same as when the copy was issued: no loop and no statement between them
+    has bound one again.
+    """
+    if not own or frame.function is None:
+        return False
+    names = names_in(touch.part)
+    first: int = flight.node.lineno
+    last: int = getattr(touch.trail.node, "lineno", first)
+    loops = [loop for started, loop in frame.loops if started > flight.number]
+    for node in ast.walk(loops[0] if loops else frame.function):
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+            name = node.id if isinstance(node, ast.Name) else node.attr
+            if name in names and (loops or first <= node.lineno <= last):
+                return False
+    return True
+
+
+def _report(
+    frame: Frame, flight: Flight, kind: HazardKind, other: Trail, certain: bool, *, across_calls: bool = False
+) -> None:
+    frame.interpreter.report(
+        Sighting(flight.node, flight.file, kind, other, certain, across_calls, frame.root, frame.root_file)
+    )
+
+
+def expose(frame: Frame, array: Array, node: ast.AST) -> None:
+    """An ndarray is made of memory that a copy may still be filling."""
+    state = state_of(frame)
+    if not any(_fills(flight, array) for flight in state.flights):
+        return
+    trail = frame.trail(node, "numpy", "this ndarray is handed on without a wait")
+    flights = tuple(
+        replace(flight, exposed=trail) if _fills(flight, array) and flight.exposed is None else flight
+        for flight in state.flights
+    )
+    frame.env[IN_FLIGHT] = replace(state, flights=flights)
+
+
+def _fills(flight: Flight, array: Array) -> bool:
+    return flight.storage == array.storage != 0 and flight.direction is Direction.D2H
+
+
+# Waits
+
+
+def wait(frame: Frame, event: str = "", *, of_device: bool = False, perhaps: bool = False) -> None:
+    """The host waits: for everything, or, where `event` was recorded on the way here, for what was issued before.
+
+    `of_device`: with an event's method `wait` a stream waits, and the host goes on; anything else may be a thread or a
+    future. `perhaps`: a move that may have nothing to do; who reads a result must not count on it.
+    """
+    state = state_of(frame)
+    if of_device and event in state.events:
+        return
+    if event and event in state.events:
+        done = frozenset(flight.number for flight in state.flights if event in flight.recorded)
+    else:
+        kept = Direction.D2H if perhaps else None
+        done = frozenset(flight.number for flight in state.flights if flight.direction is not kept)
+    for flight in state.flights:
+        if flight.number in done and flight.exposed is not None:
+            frame.interpreter.excuse(flight.exposed.node)
+        if flight.number in done and flight.carried:
+            frame.interpreter.excuse(flight.node)
+    if perhaps and len(done) < len(state.flights):
+        state = replace(state, flights=tuple(replace(flight, certain=False) for flight in state.flights))
+        frame.env[IN_FLIGHT] = state
+    if done or not state.waited:
+        flights = tuple(flight for flight in state.flights if flight.number not in done)
+        frame.env[IN_FLIGHT] = replace(state, flights=flights, ended=state.ended | done, waited=True)
+
+
+def record_event(frame: Frame, event: str) -> None:
+    """An event marks the end of what is queued so far."""
+    state = state_of(frame)
+    flights = tuple(replace(flight, recorded=flight.recorded | {event}) for flight in state.flights)
+    events = state.events | {event} if event != UNNAMED else state.events
+    frame.env[IN_FLIGHT] = replace(state, flights=flights, events=events)
+
+
+def lend(frame: Frame) -> None:
+    """A generator hands control to its consumer."""
+    state = state_of(frame)
+    if state.flights:
+        flights = tuple(replace(flight, lent=True) for flight in state.flights)
+        frame.env[IN_FLIGHT] = replace(state, flights=flights)
+
+
+# The end of a function, and calls
+
+
+def leave(frame: Frame, value: Value | None) -> None:
+    """Control leaves the function here, with `value` where it is returned."""
+    state = state_of(frame)
+    frame.exits.append(state)
+    if not frame.context:
+        for flight in state.flights:
+            if not flight.recorded and _outlives(flight, frame, value):
+                frame.interpreter.hand_on(flight.node)
+    for flight in state.flights:
+        if flight.exposed is not None and flight.recorded:
+            frame.interpreter.excuse(flight.exposed.node)
+        elif _hands_on(flight, value) and flight.exposed is not None and not _says_async(frame.function):
+            _report(frame, flight, HazardKind.READ_EARLY, flight.exposed, False)
+        if flight.part[:1] == HIDES and flight.storage in frame.allocated and _is_dropped(frame, flight, value):
+            made = frame.trail(flight.node, "dropped", "the memory goes when the function ends")
+            certain = flight.certain and (flight.part == HIDES or starts_further_in(flight.part) is True)
+            _report(frame, flight, HazardKind.ALIAS_DROPPED, made, certain)
+
+
+def _outlives(flight: Flight, frame: Frame, value: Value | None) -> bool:
+    """Whether what a copy reads or brings is known outside of the function: a caller may touch it."""
+    if flight.born:
+        return value is not None and _holds(value, flight.storage)
+    return flight.storage not in frame.allocated
+
+
+def _hands_on(flight: Flight, value: Value | None) -> bool:
+    """Whether an ndarray of what is under way is returned, by a function that asks for it whatever it is passed."""
+    shown = flight.certain or flight.lent
+    return shown and flight.exposed is not None and value is not None and _holds(value, flight.storage)
+
+
+def _says_async(function: ast.AST | None) -> bool:
+    """Whether a function's name tells its callers that they have to wait."""
+    return "async" in getattr(function, "name", "").lower()
+
+
+def _is_dropped(frame: Frame, flight: Flight, value: Value | None) -> bool:
+    """Whether nothing keeps the memory when the function ends: it is not returned, stored, or passed on."""
+    if value is not None and _holds(value, flight.storage):
+        return False
+    stored = [held for stores in frame.stores.values() for held, _ in stores]
+    stored += [held for outside in frame.outside_stores.values() for _, held, _ in outside]
+    if any(_holds(held, flight.storage) for held in stored) or frame.function is None:
+        return False
+    names = {name for name, held in frame.env.items() if _holds(held, flight.storage)}
+    names -= _parameters(frame.function)
+    return not any(_keeps(node, names) for node in ast.walk(frame.function))
+
+
+def _parameters(function: ast.AST) -> set[str]:
+    return {one.arg for one in ast.walk(getattr(function, "args", function)) if isinstance(one, ast.arg)}
+
+
+_BORROWS = frozenset(["from_numpy", "asarray", "as_tensor", "from_dlpack", "ascontiguousarray", "copy_", "empty_like"])
+"""Calls that do not keep what they are given beyond what their result is known to share."""
+
+
+_GROW = frozenset(["append", "appendleft", "add", "extend", "insert"])
+
+
+def _keeps(node: ast.AST, names: set[str]) -> bool:
+    """Whether a node may keep one of the names alive beyond the function."""
+    if isinstance(node, ast.Call):
+        last = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        given = [*node.args, *(keyword.value for keyword in node.keywords)]
+        into = node.func.value if isinstance(node.func, ast.Attribute) else None
+        if last in _GROW and isinstance(into, ast.Name) and into.id in names:
+            return False  # a list of this function's own
+        return last not in _BORROWS and any(isinstance(one, ast.Name) and one.id in names for one in given)
+    if isinstance(node, (ast.List, ast.Tuple, ast.Dict, ast.Set, ast.Yield)):
+        inside = [one for one in ast.iter_child_nodes(node) if isinstance(one, ast.Name)]
+        return any(one.id in names and isinstance(one.ctx, ast.Load) for one in inside)
+    if isinstance(node, (ast.Lambda, ast.FunctionDef)):
+        return isinstance(node, ast.Lambda) and any(
+            isinstance(one, ast.Name) and one.id in names for one in ast.walk(node.body)
+        )
+    return False
+
+
+def _holds(value: Value, storage: int, depth: int = 0) -> bool:
+    if depth > 4:
+        return True
+    for way in alternatives(value):
+        held = way.value
+        inner: Iterable[Value] = ()
+        if isinstance(held, Array) and held.storage == storage:
+            return True
+        if isinstance(held, Sequence):
+            inner = (held.item,) if held.items is None else held.items
+        elif isinstance(held, Mapping):
+            inner = (*(one for _, one in held.items), *((held.item,) if held.item is not None else ()))
+        elif isinstance(held, Instance) and held.fields:
+            inner = [one for _, one in held.fields]
+        if any(_holds(one, storage, depth + 1) for one in inner):
+            return True
+    return False
+
+
+def effect_of(frame: Frame) -> Effect | None:
+    """What a call of the function that `frame` has run does to its caller; None for a generator, which runs later."""
+    if frame.yields:
+        return None
+    states = [state for state in frame.exits if isinstance(state, InFlight)]
+    end = states[0] if states else NOTHING_IN_FLIGHT
+    for state in states[1:]:
+        end = _met(end, state)
+    if end is NOTHING_IN_FLIGHT and not frame.allocated:
+        return None
+    return Effect(end, frozenset(frame.allocated))
+
+
+def follow(frame: Frame, effect: Effect | None, known: bool, again: bool) -> None:
+    """A call with this effect has been made.
+
+    `known`: whether its receiver is this function's own, or an object that was seen to be made: of another one it
+    cannot be told which memory it touches. `again`: the effect was seen at an earlier call, and what it allocates is
+    new.
+    """
+    if effect is None:
+        return
+    if again and effect.made:
+        _forget(frame, effect.made)
+    frame.allocated.update(effect.made)
+    end = effect.end
+    if known:
+        for writes, touches in ((True, end.writes), (False, end.reads)):
+            for touch in touches:
+                _meets(frame, state_of(frame).flights, touch, writes, own=False)
+    before = state_of(frame)
+    if end.waited:
+        wait(frame)
+    state = state_of(frame)
+    if not known:
+        return
+    issued = tuple(replace(flight, number=frame.interpreter.fresh_storage(), carried=True) for flight in end.flights)
+    writes_kept = before.writes if before.waited else _merged(before.writes, end.writes)
+    reads_kept = before.reads if before.waited else _merged(before.reads, end.reads)
+    if issued or writes_kept is not before.writes or reads_kept is not before.reads:
+        frame.env[IN_FLIGHT] = replace(state, flights=(*state.flights, *issued), writes=writes_kept, reads=reads_kept)
+
+
+def _forget(frame: Frame, storages: frozenset[int]) -> None:
+    state = state_of(frame)
+    if any(flight.storage in storages for flight in state.flights):
+        flights = tuple(flight for flight in state.flights if flight.storage not in storages)
+        frame.env[IN_FLIGHT] = replace(state, flights=flights)
+
+
+def across_calls(frame: Frame) -> None:
+    """A function that was run on its own: called again, it writes what its last call may have left in flight."""
+    effect = effect_of(frame)
+    if effect is None or effect.end.waited:
+        return
+    for flight in effect.end.flights:
+        if flight.direction is not Direction.H2D or flight.storage in effect.made or flight.recorded:
+            continue
+        if flight.lent or not flight.certain:
+            continue
+        touch = next((one for one in effect.end.writes if _rewrites(one, flight)), None)
+        if touch is not None:
+            _report(frame, flight, HazardKind.REWRITTEN, touch.trail, False, across_calls=True)
+
+
+def _rewrites(touch: Touch, flight: Flight) -> bool:
+    alike = is_varying(touch.part) and is_varying(flight.part)
+    return touch.storage == flight.storage and not alike and overlap(flight.part, touch.part)
+
+
+# Names that say that a call waits
+
+
+_WAITS = re.compile(r"sync|wait|barrier|drain|flush|finish|complete|block_until|^query$|^result$")
+_ON_THE_DEVICE = frozenset(["wait_stream", "wait_event"])
+"""These make a stream wait, not the host."""
+
+
+def name_says_wait(name: str) -> bool:
+    """Whether a call of something that cannot be followed may wait, by its name."""
+    if name in _ON_THE_DEVICE:
+        return False
+    return _WAITS.search(name.lower().replace("async", "")) is not None
