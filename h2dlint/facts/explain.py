@@ -63,7 +63,7 @@ def _ways(project: Project, module: ModuleInfo, copy: Copy) -> tuple[Way, ...]:
         if outcome.is_copy and span_of(outcome.node, module.lines) == copy.span
     ]
     counting = set(map(id, deciding(outcomes)))
-    return tuple(_way(outcome, module, id(outcome) in counting) for outcome in outcomes)
+    return tuple(dict.fromkeys(_way(outcome, module, id(outcome) in counting) for outcome in outcomes))
 
 
 def _way(outcome: Outcome, module: ModuleInfo, counts: bool) -> Way:

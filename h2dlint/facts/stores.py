@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 
-from h2dlint.facts.annotations import annotated_value
 from h2dlint.facts.attributes import decorator_names
 from h2dlint.facts.domain import (
     NOTHING,
@@ -79,7 +78,7 @@ class Stores(Summaries):
                     values.append(_softened(held))
                     tags.append((Tag("caller", site, path=module.path),))
             if not values:
-                values.append(self._declared_field(info, name))
+                values.append(self.declared_field(info, name, info.assigned[name]))
                 tags.append(())
         for method in info.methods_naming(name):
             plain = module.plain_stores(method, name)
@@ -193,16 +192,6 @@ class Stores(Summaries):
         if text[0].isalpha() and text not in ("None", "True", "False"):
             return Unknown(f"{info.qualname}.{name}")
         return Const(ast.literal_eval(text))
-
-    def _declared_field(self, info: ClassInfo, name: str) -> Value:
-        statement = info.assigned[name]
-        default = self._field_default(info, statement)
-        if not isinstance(default, Unknown) and not (isinstance(default, Const) and default.value is None):
-            return default
-        annotation = statement.annotation if isinstance(statement, ast.AnnAssign) else None
-        return annotated_value(
-            annotation, f"{info.qualname}.{name}", self._frame(info.module, statement, info.qualname)
-        )
 
     def _from_constructions(self, info: ClassInfo, name: str, values: list[Value], tags: list[tuple[Tag, ...]]) -> bool:
         """The constructor's store, by construction site: arguments decide. False when no site is seen."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from h2dlint.facts import events
-from h2dlint.facts.annotations import declared_object
+from h2dlint.facts.annotations import annotated_value, declared_object
 from h2dlint.facts.attributes import decorator_names, is_transparent
 from h2dlint.facts.domain import (
     NOTHING,
@@ -267,13 +267,22 @@ class Summaries(Names):
             if name in keywords:
                 values[name] = keywords[name]
             elif name not in values:
-                values[name] = self._field_default(info, statement)
+                values[name] = self.declared_field(info, name, statement)
         made = Instance(info, tuple(values.items()))
         after = _find_method(self, info, "__post_init__")
         if after is None or frame.depth >= MAX_DEPTH or after.node in self._stack:
             return made
         _, stored, _ = self._run_call(Function(after.node, after.module, after.owner, made), [], {}, {}, frame, node)
         return Instance(info, tuple({**values, **stored}.items()))
+
+    def declared_field(self, info: ClassInfo, name: str, statement: ast.AnnAssign | ast.Assign) -> Value:
+        """A field that nobody has filled: its default, and where that says nothing, its type."""
+        default = self._field_default(info, statement)
+        if not isinstance(default, Unknown) and not (isinstance(default, Const) and default.value is None):
+            return default
+        annotation = statement.annotation if isinstance(statement, ast.AnnAssign) else None
+        outside = self._frame(info.module, statement, info.qualname)
+        return annotated_value(annotation, f"{info.qualname}.{name}", outside)
 
     def _field_default(self, info: ClassInfo, statement: ast.AnnAssign | ast.Assign) -> Value:
         value = statement.value
