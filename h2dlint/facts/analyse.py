@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from msgspec.structs import replace
 
 from h2dlint.facts.callers import ask_callers, called_as, seen_from_here
-from h2dlint.facts.copies import Copy, Pitfall, Verdict
+from h2dlint.facts.copies import Copy, Follows, Pitfall, Verdict
 from h2dlint.facts.merge import hazards_in, merged
 from h2dlint.facts.mirrors import unused_mirrors
 from h2dlint.facts.mistakes import PINS, WAITS, mistakes
@@ -19,7 +19,7 @@ from h2dlint.facts.modules import ModuleInfo, Unit, child_statements, holds
 from h2dlint.facts.outcomes import Outcome, Sighting
 from h2dlint.facts.picking import filling_picked, handed_pointers
 from h2dlint.facts.project import Project
-from h2dlint.facts.round_trips import NodePlace, place_of, round_trips, second_copies, sent_again
+from h2dlint.facts.round_trips import NodePlace, RoundTrips, place_of, round_trips, second_copies, sent_again
 from h2dlint.facts.sightings import ask_who_waits, sightings_from_here, told_once
 from h2dlint.facts.torch_api import TRANSFER_METHODS
 
@@ -43,16 +43,42 @@ def copies_of(
     module = project.module(path, text, tree)
     asked, perhaps = _asking_calls(module)
     trips = round_trips(module, asked)
-    unasked = [*filling_picked(text, evident=True), *handed_pointers(text)]
-    lines_asked = sorted([*(node.lineno for node in (*asked, *perhaps, *trips.downs)), *map(module.line_at, unasked)])
-    project.sought.update(_pinning_units(module))
-    project.sought.update(unit.node for unit in module.units if holds(unit.node, lines_asked))
-    if every or not WAITS.isdisjoint(pitfalls):
-        project.sought.update(unit.node for unit in module.units)
     pinning = _units_that_pin(module) if not PINS.isdisjoint(pitfalls) else []
     project.sought.update(unit.node for unit in pinning)
+    project.sought.update(_units_of_note(module, [*asked, *perhaps, *trips.downs], pitfalls, every))
+    _run(project, module, asked, pinning)
+    seen = _Seen(project, module)
+    records = _records(module, seen, asked, every)
+    for place, follows in _what_follows(module, seen, trips, records).items():
+        if place in records or not every:
+            copy = records.get(place) or merged(seen.at[place][0].node, seen.at[place], module, module.lines)
+            shown = copy.verdict if copy.verdict is not Verdict.NO_TRANSFER else Verdict.UNPROVEN
+            records[place] = replace(copy, follows=follows, verdict=shown)
+    found = list(records.values())
+    if pitfalls:
+        found = told_once([*found, *mistakes(module, pitfalls, seen.pitfalls, seen.copies)])
+    if Pitfall.MIRROR_UNUSED in pitfalls:
+        found += unused_mirrors(project, module)
+    return sorted(found, key=lambda copy: (copy.span.line, copy.span.column, copy.span.end_line, copy.span.end_column))
+
+
+def _units_of_note(
+    module: ModuleInfo, calls: list[ast.Call], pitfalls: Collection[Pitfall], every: bool
+) -> Iterator[ast.AST]:
+    """The functions worth a full look: those that hold one of the calls, or may hold a mistake that is looked for."""
+    if every or not WAITS.isdisjoint(pitfalls):
+        yield from (unit.node for unit in module.units)
+        return
+    unasked = [*filling_picked(module.text, evident=True), *handed_pointers(module.text)]
+    lines = sorted([*(call.lineno for call in calls), *map(module.line_at, unasked)])
+    yield from (unit.node for unit in module.units if holds(unit.node, lines))
+    yield from _pinning_units(module)
     if Pitfall.MOVE_DISCARDED in pitfalls:
-        project.sought.update(unit.node for unit in _units_at(_MOVES.finditer(module.text), module))
+        yield from (unit.node for unit in _units_at(_MOVES.finditer(module.text), module))
+
+
+def _run(project: Project, module: ModuleInfo, asked: dict[ast.Call, None], pinning: list[Unit]) -> None:
+    """Interpret what is worth it, and then who calls what stays open."""
     project.run_module(module)
     for unit in module.units:
         if unit.node in project.sought:
@@ -62,63 +88,57 @@ def copies_of(
     ask_who_waits(project, module, asked)
     for unit in pinning:
         project.run_callers(module, called_as(unit), {unit.node})
-    at: dict[NodePlace, list[Outcome]] = defaultdict(list)
-    pins: list[Outcome] = []
-    noted: list[Outcome] = []
-    seen: list[Outcome] = []
-    for outcome in seen_from_here(project, module):
-        if outcome.pitfall is not None:
-            noted.append(outcome)
-        elif outcome.pinned_by is not None:
-            pins.append(outcome)
-        else:
-            seen.append(outcome)
-            at[place_of(outcome.node)].append(outcome)
-    wrong: dict[NodePlace, list[Sighting]] = defaultdict(list)
-    for sighting in sightings_from_here(project, module):
-        wrong[place_of(sighting.node)].append(sighting)
+
+
+class _Seen:
+    """What the interpretation of a module left behind, sorted."""
+
+    def __init__(self, project: Project, module: ModuleInfo) -> None:
+        self.at: dict[NodePlace, list[Outcome]] = defaultdict(list)
+        """What copies do, by place."""
+        self.copies: list[Outcome] = []
+        self.pins: list[Outcome] = []
+        self.pitfalls: list[Outcome] = []
+        self.hazards: dict[NodePlace, list[Sighting]] = defaultdict(list)
+        for outcome in seen_from_here(project, module):
+            if outcome.pitfall is not None:
+                self.pitfalls.append(outcome)
+            elif outcome.pinned_by is not None:
+                self.pins.append(outcome)
+            else:
+                self.copies.append(outcome)
+                self.at[place_of(outcome.node)].append(outcome)
+        for sighting in sightings_from_here(project, module):
+            self.hazards[place_of(sighting.node)].append(sighting)
+
+
+def _records(module: ModuleInfo, seen: _Seen, asked: dict[ast.Call, None], every: bool) -> dict[NodePlace, Copy]:
+    """A record for each call that asks, for each with a hazard, and, if `every`, for each proven transfer."""
     nodes = {place_of(node): node for node in asked}
-    lines = text.split("\n")
-    records = {
-        place: merged(
-            _node_at(place, nodes, at, wrong), at[place], module, lines, hazards_in(wrong[place], module, lines)
-        )
-        for place in [*{**nodes, **at, **({} if every else wrong)}]
-        if place in nodes
-        or any(outcome.asked for outcome in at[place])
-        or (is_shown(at[place]) if every else wrong[place])
-    }
+    lines = module.lines
+    found: dict[NodePlace, Copy] = {}
+    for place in [*{**nodes, **seen.at, **({} if every else seen.hazards)}]:
+        outcomes, hazards = seen.at[place], seen.hazards[place]
+        told = is_shown(outcomes) if every else bool(hazards)
+        if place in nodes or told or any(outcome.asked for outcome in outcomes):
+            node = nodes.get(place) or (outcomes or hazards)[0].node
+            found[place] = merged(node, outcomes, module, lines, hazards_in(hazards, module, lines))
+    return found
+
+
+def _what_follows(
+    module: ModuleInfo, seen: _Seen, trips: RoundTrips, records: dict[NodePlace, Copy]
+) -> dict[NodePlace, Follows]:
+    """What is done with the results of downloads that nobody asked to be asynchronous."""
     fetched = {
         place: any(outcome.verdict is Verdict.BLOCKING for outcome in outcomes)
-        for place, outcomes in at.items()
+        for place, outcomes in seen.at.items()
         if any(outcome.fetches for outcome in outcomes)
     }
-    then = {
-        **sent_again(trips, fetched, records.values(), path, lines),
-        **second_copies(trips, pins, fetched, path, lines),
+    return {
+        **sent_again(trips, fetched, records.values(), module.path, module.lines),
+        **second_copies(trips, seen.pins, fetched, module.path, module.lines),
     }
-    for place, follows in then.items():
-        if place in records or not every:
-            copy = records.get(place) or merged(at[place][0].node, at[place], module, lines)
-            shown = copy.verdict if copy.verdict is not Verdict.NO_TRANSFER else Verdict.UNPROVEN
-            records[place] = replace(copy, follows=follows, verdict=shown)
-    found = list(records.values())
-    if pitfalls:
-        found = told_once([*found, *mistakes(module, pitfalls, noted, seen)])
-    if Pitfall.MIRROR_UNUSED in pitfalls:
-        found += unused_mirrors(project, module)
-    return sorted(found, key=lambda copy: (copy.span.line, copy.span.column, copy.span.end_line, copy.span.end_column))
-
-
-def _node_at(
-    place: NodePlace,
-    nodes: dict[NodePlace, ast.Call],
-    at: dict[NodePlace, list[Outcome]],
-    wrong: dict[NodePlace, list[Sighting]],
-) -> ast.expr:
-    if place in nodes:
-        return nodes[place]
-    return at[place][0].node if at[place] else wrong[place][0].node
 
 
 def _asking_calls(module: ModuleInfo) -> tuple[dict[ast.Call, None], list[ast.Call]]:
