@@ -353,7 +353,13 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        preexec_fn=_heed_interrupts,
     )
+
+
+def _heed_interrupts() -> None:
+    """What a shell starts in the background ignores Ctrl-C, and so would what the tests start."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_a_reader_that_leaves_is_no_error(write: WriteFiles) -> None:
