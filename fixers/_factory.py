@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 
 from h2dlint.fixers._scope import (
     binds,
@@ -56,10 +57,11 @@ def _is_basic(index: ast.expr) -> bool:
     return all(isinstance(item, (ast.Slice, ast.Constant)) for item in items)
 
 
-def origin_of(site: Site, node: ast.expr) -> Origin | None:
-    """The factory in this function that allocated what `node` is, or is a view of."""
+def origin_of(site: Site, node: ast.expr, is_maker: Callable[[Site, ast.expr], bool] | None = None) -> Origin | None:
+    """The call in this function that made what `node` is, or is a view of: a factory, or what `is_maker` says."""
+    is_maker = is_maker or is_factory
     base = base_of(node)
-    if is_factory(site, base):
+    if is_maker(site, base):
         return Origin(base, site.statement, None)  # type: ignore[arg-type]
     scope = scope_of(site)
     if not isinstance(base, ast.Name) or base.id in parameters(scope) or is_shared(scope, base.id):
@@ -69,7 +71,7 @@ def origin_of(site: Site, node: ast.expr) -> Origin | None:
         return None
     statement = bound[0]
     made = base_of(statement.value)
-    if not isinstance(statement.targets[0], ast.Name) or not is_factory(site, made):
+    if not isinstance(statement.targets[0], ast.Name) or not is_maker(site, made):
         return None
     return Origin(made, statement, base.id)  # type: ignore[arg-type]
 

@@ -20,9 +20,9 @@ from __future__ import annotations
 
 import ast
 
-from h2dlint.fixers._factory import Origin, Uses, base_of
+from h2dlint.fixers._factory import Origin, Uses, origin_of
 from h2dlint.fixers._pin import guard_at, may_have_default_device, obstacle
-from h2dlint.fixers._scope import binds, is_pure, is_shared, parameters, scope_of, statements
+from h2dlint.fixers._scope import is_pure
 from h2dlint.fixers._text import with_keyword
 from h2dlint.fixers._transfer import transfer_of
 
@@ -45,7 +45,7 @@ def fix(site: Site) -> Fix | Refusal | None:
         return None
     if copy.causes != (Cause.PAGEABLE,) or copy.dtype not in _WHOLE_NUMBERS:
         return None
-    origin = _join_of(site, transfer.source)
+    origin = origin_of(site, transfer.source, _is_join)
     if origin is None:
         return None
     shape = _shape_of(origin.factory)
@@ -53,21 +53,6 @@ def fix(site: Site) -> Fix | Refusal | None:
     if shape is None or uses.escapes is not None or uses.rewrites is not None:
         return None
     return obstacle(site) or _written_out(site, origin, shape)
-
-
-def _join_of(site: Site, source: ast.expr) -> Origin | None:
-    """The joining call that a source is a view of, here or in the only statement that binds its name."""
-    base = base_of(source)
-    if _is_join(site, base):
-        return Origin(base, site.statement, None)  # type: ignore[arg-type]
-    scope = scope_of(site)
-    if not isinstance(base, ast.Name) or base.id in parameters(scope) or is_shared(scope, base.id):
-        return None
-    bound = [one for one in statements(scope) if one is not site.statement and base.id in binds(one)]
-    if len(bound) != 1 or not isinstance(bound[0], ast.Assign) or not isinstance(bound[0].targets[0], ast.Name):
-        return None
-    made = base_of(bound[0].value)
-    return Origin(made, bound[0], base.id) if _is_join(site, made) else None  # type: ignore[arg-type]
 
 
 def _is_join(site: Site, node: ast.expr) -> bool:

@@ -22,6 +22,18 @@ def keep_busy() -> None:
     torch.cuda._sleep(BUSY_CYCLES)
 
 
+def cycles_of(milliseconds: float) -> int:
+    """How many cycles the GPU takes to sleep so long."""
+    probe = 10_000_000
+    for _ in range(2):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        torch.cuda._sleep(probe)
+        end.record()
+        torch.cuda.synchronize()
+    return int(probe * milliseconds / start.elapsed_time(end))
+
+
 def show(what: str, wrong: int, total: int, note: str) -> None:
     """One line of the outcome."""
     print(f"{what:58} {wrong:>9,} of {total:,} elements wrong   {note}")

@@ -12,15 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from _gpu import cycles_of, need_gpu
 
 SIZE, WORK_MS, ROUNDS = 1 << 20, 50.0, 5
 
 
 def main() -> None:
     """Prints one line for each way."""
-    if not torch.cuda.is_available():
-        print("this needs a CUDA device")
-        return
+    need_gpu()
     ways: dict[str, tuple[bool, Callable[[torch.Tensor], torch.Tensor]]] = {
         "pinned": (True, lambda host: host),
         "pinned.pin_memory()": (True, lambda host: host.pin_memory()),
@@ -32,7 +31,7 @@ def main() -> None:
         "pageable": (False, lambda host: host),
     }
     cycles = cycles_of(WORK_MS)
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {ROUNDS} rounds behind {WORK_MS:g} ms of work")
+    print(f"{ROUNDS} rounds behind {WORK_MS:g} ms of work")
     print(f"{'source of the copy':44} {'same memory':12} arrived in each round (right: 1)")
     for name, (pin, keep) in ways.items():
         host = torch.zeros(SIZE, pin_memory=pin)
@@ -51,18 +50,6 @@ def race(host: torch.Tensor, keep: Callable[[torch.Tensor], torch.Tensor], cycle
     torch.cuda.synchronize()
     values = there.unique().tolist()
     return "+".join(f"{value:g}" for value in values)
-
-
-def cycles_of(milliseconds: float) -> int:
-    """How many cycles the GPU takes to sleep so long."""
-    probe = 10_000_000
-    for _ in range(2):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        torch.cuda._sleep(probe)
-        end.record()
-        torch.cuda.synchronize()
-    return int(probe * milliseconds / start.elapsed_time(end))
 
 
 if __name__ == "__main__":

@@ -12,15 +12,14 @@ import time
 from collections.abc import Callable
 
 import torch
+from _gpu import cycles_of, need_gpu
 
 ROWS, COLUMNS, STEPS, WORK_MS = 3, 65_536, 60, 5.0
 
 
 def main() -> None:
     """Prints one line for each form."""
-    if not torch.cuda.is_available():
-        print("this needs a CUDA device")
-        return
+    need_gpu()
     pinned = torch.zeros(ROWS, COLUMNS + 1, dtype=torch.int64, pin_memory=True)
     pageable = torch.zeros(ROWS, COLUMNS + 1, dtype=torch.int64)
     forms: dict[str, Callable[[], torch.Tensor]] = {
@@ -31,7 +30,7 @@ def main() -> None:
     }
     target = torch.empty(ROWS, COLUMNS, dtype=torch.int64, device="cuda")
     cycles = cycles_of(WORK_MS)
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {STEPS} steps of {WORK_MS:g} ms")
+    print(f"{STEPS} steps of {WORK_MS:g} ms")
     print(f"{'source':44} {'pinned':7} {'dense':6} {'copy':9} {'same memory':12} host done after")
     for name, make in forms.items():
         source = make()
@@ -65,18 +64,6 @@ def tag_of(target: torch.Tensor, make: Callable[[], torch.Tensor]) -> str:
         torch.cuda.synchronize()
     names = [event.name for event in profile.events() if event.name.startswith("Memcpy HtoD")]
     return next((word for word in ("Pageable", "Pinned") if any(word in name for name in names)), "?").lower()
-
-
-def cycles_of(milliseconds: float) -> int:
-    """How many cycles the GPU takes to sleep so long."""
-    probe = 10_000_000
-    for _ in range(2):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        torch.cuda._sleep(probe)
-        end.record()
-        torch.cuda.synchronize()
-    return int(probe * milliseconds / start.elapsed_time(end))
 
 
 if __name__ == "__main__":
