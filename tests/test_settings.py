@@ -348,3 +348,24 @@ def test_bad_settings_are_an_error_of_their_own_kind(tmp_path: Path) -> None:
     (tmp_path / "h2dlint.toml").write_text("backend = 'abacus'")
     with pytest.raises(ConfigError, match="backend"):
         Configs().for_folder(str(tmp_path))
+
+
+SENDS = "import torch\n\n\ndef f(n, device):\n    return torch.rand(n).to(device, non_blocking=True)\n"
+NAMED = "import torch\n\n\ndef g(n):\n    return torch.rand(n).to('cuda', non_blocking=True)\n"
+
+
+@pytest.mark.parametrize(
+    ("backend", "codes"),
+    [("cuda", {"f.py", "g.py"}), ("rocm", {"f.py", "g.py"}), ("hpu", {"g.py"}), ("xla", {"g.py"})],
+)
+def test_the_backend_decides_for_a_device_without_a_name(
+    write: WriteFiles, cli: Cli, backend: str, codes: set[str]
+) -> None:
+    """Nobody measured whether an HPU or XLA stages pageable memory; a literal device overrides the setting."""
+    write({"h2dlint.toml": f"backend = '{backend}'\n", "f.py": SENDS, "g.py": NAMED})
+    assert {path for path, _, _ in found(cli("check", "--output-format", "json").out)} == codes
+
+
+def test_what_is_not_known_of_the_backend_is_said(write: WriteFiles, cli: Cli) -> None:
+    write({"h2dlint.toml": "backend = 'hpu'\n", "f.py": SENDS})
+    assert "whether `hpu` stages pageable memory is not known" in cli("check", "--show-unproven").out

@@ -137,6 +137,11 @@ def column(device: Device, configured: str = DEFAULT) -> str:
     return _COLUMN_OF.get(device.kind, "")
 
 
+def name_of(device: Device, configured: str = DEFAULT) -> str:
+    """What to call the accelerator in a message: as the code names it, or as the settings do."""
+    return column(device, configured) or device.kind
+
+
 def cell(fact: Fact, device: Device, configured: str = DEFAULT) -> Cell:
     """What is known of `fact` where a copy goes to or comes from `device`."""
     return TABLE[fact].get(column(device, configured), UNPROVEN)

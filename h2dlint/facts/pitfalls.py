@@ -73,7 +73,7 @@ def of_pin(value: Value, node: ast.AST, frame: Frame) -> None:
         found = Pitfall.PIN_DISCARDED
     elif not whole or not all(array.kind == "tensor" for array in arrays):
         found = Pitfall.PIN_SEEN
-    elif all(array.device.is_accelerator and is_so(Fact.DEVICE_REFUSES_PIN, array.device) for array in arrays):
+    elif all(array.device.is_accelerator and _refuses_pin(array.device, frame) for array in arrays):
         found = Pitfall.PIN_ON_DEVICE
     elif all(array.device.is_cpu and array.layout.form is Form.GAPPED for array in arrays):
         found = Pitfall.PIN_KEEPS_GAPS
@@ -121,6 +121,10 @@ def _annotated_tensor(name: str, function: ast.AST | None) -> bool:
     return False
 
 
+def _refuses_pin(device: Device, frame: Frame) -> bool:
+    return is_so(Fact.DEVICE_REFUSES_PIN, device, frame.interpreter.options.backend)
+
+
 def of_factory(label: str, devices: list[Device], flag: Value, explicit: bool, node: ast.AST, frame: Frame) -> None:
     """`pin_memory=True` at a factory whose device is an accelerator: it raises (FACTS, 11)."""
     row = FACTORIES.get(label) or METHODS.get(label)
@@ -128,7 +132,7 @@ def of_factory(label: str, devices: list[Device], flag: Value, explicit: bool, n
         return
     if truth(flag) not in (Truth.TRUE, Truth.AVAILABLE) or not devices:
         return
-    if all(device.is_accelerator and is_so(Fact.DEVICE_REFUSES_PIN, device) for device in devices):
+    if all(device.is_accelerator and _refuses_pin(device, frame) for device in devices):
         ambient = not explicit and row.effect is Effect.FACTORY and not label.startswith("new_")
         note(frame, node, label, Pitfall.PIN_UNDER_DEVICE if ambient else Pitfall.PIN_FOR_DEVICE)
 
@@ -197,7 +201,7 @@ def waits(
     direction: Direction = Direction.H2D,
 ) -> None:
     """A hidden wait, on a device that is proven or only placed. `operand`: what goes to the device."""
-    certain = device.is_accelerator and is_so(Fact.HIDDEN_WAITS, device)
+    certain = device.is_accelerator and is_so(Fact.HIDDEN_WAITS, device, frame.interpreter.options.backend)
     if certain or placed(device, frame):
         why = "" if certain else device.key.rpartition(".")[2]
         note(frame, node, call, pitfall, array, operand=operand, why=why, certain=certain, direction=direction)

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from h2dlint.facts import events, pitfalls
-from h2dlint.facts.backends import Fact, cell
+from h2dlint.facts.backends import Fact, cell, name_of
 from h2dlint.facts.copies import Direction, HazardKind, Pitfall, Verdict
 from h2dlint.facts.domain import (
     ACCELERATOR,
@@ -82,6 +82,11 @@ class Site(Struct):
     """Whether it brings a tensor home without being asked to be asynchronous."""
     hangs_on_place: bool = False
     """It goes to the host on one way and elsewhere on another, and whether it asks may hang on which."""
+
+    @property
+    def backend(self) -> str:
+        """The accelerator that a device without a name stands for."""
+        return self.frame.interpreter.options.backend
 
     def judge(self, source: Array | None, flag: Value | None, tags: tuple[Tag, ...]) -> Site:
         """The site for one combination of alternatives."""
@@ -306,7 +311,7 @@ def _send(array: Array, device: Device, dtype: str | None, order: str, site: Sit
     if site.asked or device.is_accelerator:
         record(
             replace(site, to_accelerator=device.is_accelerator and device.is_certain),
-            upload(array, device, ordered(array.layout, order) if order else None, site.asked),
+            upload(array, device, ordered(array.layout, order) if order else None, site.asked, site.backend),
         )
     elif site.named:
         record(site, Ruling(Verdict.NO_TRANSFER, Direction.H2D, (), array))
@@ -322,7 +327,7 @@ def _send(array: Array, device: Device, dtype: str | None, order: str, site: Sit
 
 def _fetch(array: Array, dtype: str | None, site: Site) -> Value:
     """Device to host: torch allocates the result, pinned when asked to be asynchronous (FACTS, 9)."""
-    pins = cell(Fact.DOWNLOAD_IS_PINNED, array.device).holds if site.asked else False
+    pins = cell(Fact.DOWNLOAD_IS_PINNED, array.device, site.backend).holds if site.asked else False
     how = "pinned, since it was asked to be asynchronous" if pins else "into pageable memory"
     host = array.but(
         device=CPU,
@@ -337,7 +342,10 @@ def _fetch(array: Array, dtype: str | None, site: Site) -> Value:
     if array.layout.form is Form.EMPTY:
         record(site, Ruling(Verdict.NO_TRANSFER, Direction.D2H, (), host))
     elif site.asked and not pins:
-        record(site, unproven(Direction.D2H, f"whether `{array.device.kind}` waits here is not known", host))
+        record(
+            site,
+            unproven(Direction.D2H, f"whether `{name_of(array.device, site.backend)}` waits here is not known", host),
+        )
     else:
         verdict = Verdict.ASYNC if site.asked else Verdict.BLOCKING
         record(replace(site, fetches=not site.asked), Ruling(verdict, Direction.D2H, (), host))
@@ -515,9 +523,10 @@ def _copy_ruling(target: Value, source: Value, receiver: ast.AST | None, site: S
     if here.is_cpu and isinstance(source, Array) and (site.asked or there.is_accelerator):
         return _into_device(target, source, there, site)
     if here.is_accelerator and there.is_cpu and isinstance(target, Array):
-        return download(target, site.asked, source.layout if isinstance(source, Array) else DENSE_UNRANKED, here)
+        layout = source.layout if isinstance(source, Array) else DENSE_UNRANKED
+        return download(target, site.asked, layout, here, site.backend)
     if there.is_cpu and not here.is_cpu and isinstance(target, Array):
-        ruling = download(target, True)
+        ruling = download(target, True, backend=site.backend)
         # Into pinned, dense host memory nothing waits, wherever the source lies; else the source decides.
         if ruling.verdict is Verdict.ASYNC:
             return ruling if site.asked else NO_TRANSFER
@@ -527,7 +536,7 @@ def _copy_ruling(target: Value, source: Value, receiver: ast.AST | None, site: S
 
 def _into_device(target: Value, source: Array, there: Device, site: Site) -> Ruling:
     layout = target.layout if isinstance(target, Array) else DENSE_UNRANKED
-    ruling = upload(source, there, layout, site.asked)
+    ruling = upload(source, there, layout, site.asked, site.backend)
     hangs_on_target = source.memory is not Memory.PAGEABLE and source.layout.form is Form.PERMUTED
     if hangs_on_target and not isinstance(target, Array) and ruling.verdict is Verdict.FAKE_ASYNC:
         return unproven(Direction.H2D, "the layout of the destination cannot be followed", source)

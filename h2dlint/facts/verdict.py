@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from h2dlint.facts.backends import Fact, is_so
+from h2dlint.facts.backends import DEFAULT, Fact, is_so, name_of
 from h2dlint.facts.copies import Cause, Direction, Verdict
 from h2dlint.facts.domain import ACCELERATOR, META_KIND, Array, Device, Memory
 from h2dlint.facts.layout import DENSE_UNRANKED, Form, Layout, broadcast_needed
@@ -28,21 +28,27 @@ def unproven(direction: Direction, why: str, decisive: Array | None = None) -> R
     return Ruling(Verdict.UNPROVEN, direction, (), decisive, why)
 
 
-def upload(source: Array, device: Device, destination: Layout | None, asked: bool) -> Ruling:
-    """A copy from the host to `device`. `destination`: the layout of what is written; None: that of the source."""
+def upload(source: Array, device: Device, destination: Layout | None, asked: bool, backend: str = DEFAULT) -> Ruling:
+    """A copy from the host to `device`. `destination`: the layout of what is written; None: that of the source.
+
+    `backend`: the accelerator that a device without a name stands for.
+    """
     if source.layout.form is Form.EMPTY:
         return Ruling(Verdict.NO_TRANSFER, Direction.H2D, (), source)
     if device.kind == META_KIND:
         return Ruling(Verdict.NO_TRANSFER, Direction.H2D, (), source)
     if not asked:
         return Ruling(Verdict.BLOCKING, Direction.H2D, (), source)
-    if not is_so(Fact.PAGEABLE_UPLOAD_WAITS, device) or not is_so(Fact.PINNED_UPLOAD_IS_ASYNC, device):
-        return unproven(Direction.H2D, f"whether `{device.kind}` stages pageable memory is not known", source)
+    staged = is_so(Fact.PAGEABLE_UPLOAD_WAITS, device, backend)
+    if not staged or not is_so(Fact.PINNED_UPLOAD_IS_ASYNC, device, backend):
+        name = name_of(device, backend)
+        return unproven(Direction.H2D, f"whether `{name}` stages pageable memory is not known", source)
     if source.memory is Memory.PAGEABLE:
         return Ruling(Verdict.FAKE_ASYNC, Direction.H2D, (Cause.PAGEABLE,), source)
     ruling = _from_pinned_or_unknown(source, destination)
-    if ruling.verdict is Verdict.FAKE_ASYNC and not is_so(Fact.GATHERS_ON_THE_HOST, device):
-        why = f"whether a source that is not dense is gathered on the host for `{device.kind}` is not known"
+    if ruling.verdict is Verdict.FAKE_ASYNC and not is_so(Fact.GATHERS_ON_THE_HOST, device, backend):
+        name = name_of(device, backend)
+        why = f"whether a source that is not dense is gathered on the host for `{name}` is not known"
         return unproven(Direction.H2D, why, source)
     return ruling
 
@@ -83,7 +89,13 @@ def _order(layout: Layout) -> list[int]:
     ]
 
 
-def download(destination: Array, asked: bool, source: Layout = DENSE_UNRANKED, device: Device = ACCELERATOR) -> Ruling:
+def download(
+    destination: Array,
+    asked: bool,
+    source: Layout = DENSE_UNRANKED,
+    device: Device = ACCELERATOR,
+    backend: str = DEFAULT,
+) -> Ruling:
     """A `host.copy_(device_tensor)`: into pageable or gapped memory it waits, whatever its size (FACTS, 9)."""
     ruling = _download(destination, asked, source)
     fact = {
@@ -92,8 +104,9 @@ def download(destination: Array, asked: bool, source: Layout = DENSE_UNRANKED, d
         (): Fact.PINNED_DOWNLOAD_IS_ASYNC,
     }[ruling.causes]
     told = ruling.verdict in (Verdict.FAKE_ASYNC, Verdict.ASYNC)
-    if told and not is_so(fact, device):
-        return unproven(Direction.D2H, f"whether `{device.kind}` waits for such a copy is not known", destination)
+    if told and not is_so(fact, device, backend):
+        name = name_of(device, backend)
+        return unproven(Direction.D2H, f"whether `{name}` waits for such a copy is not known", destination)
     return ruling
 
 
