@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 
@@ -15,13 +14,14 @@ from h2dlint.facts.copies import Copy, Follows, Pitfall, Verdict
 from h2dlint.facts.merge import hazards_in, merged
 from h2dlint.facts.mirrors import unused_mirrors
 from h2dlint.facts.mistakes import PINS, WAITS, mistakes
-from h2dlint.facts.modules import ModuleInfo, Unit, child_statements, holds
+from h2dlint.facts.modules import ModuleInfo, Unit, holds
 from h2dlint.facts.outcomes import Outcome, Sighting
 from h2dlint.facts.picking import filling_picked, handed_pointers
 from h2dlint.facts.project import Project
 from h2dlint.facts.round_trips import NodePlace, RoundTrips, place_of, round_trips, second_copies, sent_again
 from h2dlint.facts.sightings import ask_who_waits, sightings_from_here, told_once
 from h2dlint.facts.torch_api import TRANSFER_METHODS
+from h2dlint.facts.walking import expressions_on
 
 _ASKABLE = frozenset({"to", "copy_", "type", *TRANSFER_METHODS})
 
@@ -146,9 +146,11 @@ def _asking_calls(module: ModuleInfo) -> tuple[dict[ast.Call, None], list[ast.Ca
 
     Only statements on whose lines one can stand are walked.
     """
-    found: list[ast.Call] = []
-    lines = sorted({module.line_at(match.start()) for match in _CANDIDATE.finditer(module.text)})
-    _collect_asking(module.tree.body, lines, found)
+    found = [
+        node
+        for node in expressions_on(module.tree.body, module.lines_with(_CANDIDATE))
+        if isinstance(node, ast.Call) and (_may_name_flag(node) or _has_options(node))
+    ]
     return {node: None for node in found if _names_flag(node, module)}, [
         node for node in found if not _names_flag(node, module)
     ]
@@ -157,36 +159,12 @@ def _asking_calls(module: ModuleInfo) -> tuple[dict[ast.Call, None], list[ast.Ca
 _CANDIDATE = re.compile(r"non_blocking|\.(?:" + "|".join(sorted(_ASKABLE)) + r")\s*\(")
 
 
-def _collect_asking(body: list[ast.stmt], lines: list[int], found: list[ast.Call]) -> None:
-    for statement in body:
-        position = bisect_left(lines, _first_line(statement))
-        if position == len(lines) or lines[position] > (statement.end_lineno or statement.lineno):
-            continue
-        inner = list(child_statements(statement))
-        if inner:
-            _collect_asking(inner, lines, found)
-        inside = set(map(id, inner))
-        stack: list[ast.AST] = [child for child in ast.iter_child_nodes(statement) if id(child) not in inside]
-        while stack:
-            node = stack.pop()
-            if isinstance(node, ast.stmt):
-                continue
-            if isinstance(node, ast.Call) and (_may_name_flag(node) or _has_options(node)):
-                found.append(node)
-            stack.extend(ast.iter_child_nodes(node))
-
-
 def _has_options(node: ast.Call) -> bool:
     return (
         isinstance(node.func, ast.Attribute)
         and node.func.attr in _ASKABLE
         and any(keyword.arg is None for keyword in node.keywords)
     )
-
-
-def _first_line(statement: ast.stmt) -> int:
-    decorators = getattr(statement, "decorator_list", None)
-    return min(decorators[0].lineno, statement.lineno) if decorators else statement.lineno
 
 
 def _names_flag(node: ast.Call, module: ModuleInfo) -> bool:
@@ -210,12 +188,13 @@ def _may_name_flag(node: ast.Call) -> bool:
     return len(node.args) == 2 and node.func.attr != "type"
 
 
+_PIN_CALLS = re.compile(r"\.pin_memory\s*\(")
 _FETCHES = re.compile(r"\.cpu\s*\(|\.to\s*\([^()]*cpu")
 
 
 def _pinning_units(module: ModuleInfo) -> Iterator[ast.AST]:
     """The functions that pin something and fetch something: it may be the same."""
-    lines = sorted({module.line_at(match.start()) for match in re.finditer(r"\.pin_memory\s*\(", module.text)})
+    lines = module.lines_with(_PIN_CALLS)
     for unit in module.units:
         if lines and holds(unit.node, lines):
             text = "\n".join(module.lines[unit.node.lineno - 1 : unit.node.end_lineno])

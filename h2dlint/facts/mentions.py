@@ -20,20 +20,44 @@ _TESTS = re.compile(r"[/\\](?:(?:tests?|testing|benchmarks?)[/\\]|(?:test_\w*|\w
 
 
 class Tree:
-    """The Python files below a folder: their text, and what their import statements name."""
+    """The Python files below a folder by what their text calls, stores and imports. The text of its tests is read only
+    when one of them asks.
+    """
 
-    def __init__(self, texts: dict[str, bytes]) -> None:
-        self.texts = texts
+    def __init__(self, top: str, files: list[str]) -> None:
+        self._top = top
+        self._files = files
+        self._indexes: dict[tuple[bool, tuple[re.Pattern[bytes], ...]], dict[bytes, list[str]]] = {}
 
     @cached_property
-    def importers(self) -> dict[bytes, list[str]]:
-        """The files by each word of their import statements: modules and names, and the names they get instead."""
-        found: dict[bytes, list[str]] = {}
-        for file, text in self.texts.items():
-            words = {word for statement in _IMPORT.findall(text) for word in _WORD.findall(statement)}
-            for word in words:
-                found.setdefault(word, []).append(file)
-        return found
+    def _texts(self) -> dict[str, bytes]:
+        return {file: _bytes_of(file) for file in self._files if not _is_test(file, self._top)}
+
+    @cached_property
+    def _with_tests(self) -> dict[str, bytes]:
+        return {file: self._texts[file] if file in self._texts else _bytes_of(file) for file in self._files}
+
+    def with_any(self, words: Iterable[str], patterns: tuple[re.Pattern[bytes], ...], asker: str) -> list[str]:
+        """The other files with one of the words in what a pattern catches, in order; without the tests, unless the
+        asker is one.
+        """
+        index = self._index(patterns, _is_test(asker, self._top))
+        found = dict.fromkeys(file for word in words for file in index.get(word.encode(), ()))
+        return sorted(file for file in found if file != asker)
+
+    def text_seen_by(self, asker: str, file: str) -> bytes:
+        """The text of a file that an answer to the asker named."""
+        return (self._with_tests if _is_test(asker, self._top) else self._texts)[file]
+
+    def _index(self, patterns: tuple[re.Pattern[bytes], ...], tests: bool) -> dict[bytes, list[str]]:
+        index = self._indexes.get((tests, patterns))
+        if index is None:
+            index = self._indexes[tests, patterns] = {}
+            for file, text in (self._with_tests if tests else self._texts).items():
+                caught = {part for pattern in patterns for part in pattern.findall(text)}
+                for word in {word for part in caught for word in _WORD.findall(part)}:
+                    index.setdefault(word, []).append(file)
+        return index
 
 
 class Mentions:
@@ -43,47 +67,44 @@ class Mentions:
         self._finder = finder
         self._trees: dict[str, Tree | None] = {}
 
-    def files_naming(self, needle: str, asker: str) -> list[str] | None:
-        """The other files of the asker's project in whose text `needle` stands, in order; without its tests, unless the
+    def files_calling(self, method: str, asker: str) -> list[str] | None:
+        """The other files of the asker's project that call some `.method(`, in order; without its tests, unless the
         asker is one. None where the project is too large to be searched.
         """
         tree = self._tree_of(asker)
-        wanted = needle.encode()
-        return None if tree is None else self._of_note(asker, (f for f, text in tree.texts.items() if wanted in text))
+        return None if tree is None else tree.with_any((method,), _CALLS, asker)
+
+    def files_storing(self, attribute: str, asker: str) -> list[str] | None:
+        """The same for files that assign some `.attribute = `."""
+        tree = self._tree_of(asker)
+        return None if tree is None else tree.with_any((attribute,), _STORES, asker)
 
     def files_importing(self, name: str, module: str, asker: str) -> list[str] | None:
         """The same for files that import `name`, or the module `module`, whose last name counts, and mention `name`."""
         tree = self._tree_of(asker)
         if tree is None:
             return None
-        words = (name.encode(), module.rpartition(".")[2].encode())
-        files = dict.fromkeys(file for word in words for file in tree.importers.get(word, ()))
-        return self._of_note(asker, sorted(file for file in files if words[0] in tree.texts[file]))
+        files = tree.with_any((name, module.rpartition(".")[2]), _IMPORTS, asker)
+        return [file for file in files if name.encode() in tree.text_seen_by(asker, file)]
 
     def _tree_of(self, asker: str) -> Tree | None:
         tree = self._finder.tree_of(asker)
         top = tree or os.path.dirname(asker)
         if top not in self._trees:
-            self._trees[top] = _read_tree(top, deep=tree != "")
+            files = list(_python_files(top, deep=tree != ""))
+            self._trees[top] = Tree(top, files) if len(files) <= MAX_FILES else None
         return self._trees[top]
-
-    def _of_note(self, asker: str, files: Iterable[str]) -> list[str]:
-        top = self._finder.tree_of(asker) or os.path.dirname(asker)
-        with_tests = _is_test(asker, top)
-        return [file for file in files if file != asker and (with_tests or not _is_test(file, top))]
 
 
 def _is_test(file: str, top: str) -> bool:
     return _TESTS.search(file, len(top)) is not None
 
 
-_IMPORT = re.compile(rb"^[ \t]*(?:from|import)[ \t]+([^\n(]*(?:\([^)]*\))?)", re.MULTILINE)
+# Each starts with a literal: that is what makes a search of millions of lines quick.
+_CALLS = (re.compile(rb"\.(\w+)\("),)
+_STORES = (re.compile(rb"\.(\w+) ="),)
+_IMPORTS = (re.compile(rb"import[ \t]+([^\n(]*(?:\([^)]*\))?)"), re.compile(rb"from[ \t]+([\w.]+)[ \t]+import\b"))
 _WORD = re.compile(rb"\w+")
-
-
-def _read_tree(top: str, deep: bool) -> Tree | None:
-    files = list(_python_files(top, deep))
-    return Tree({file: _bytes_of(file) for file in files}) if len(files) <= MAX_FILES else None
 
 
 def _python_files(top: str, deep: bool) -> Iterator[str]:

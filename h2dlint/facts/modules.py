@@ -203,6 +203,10 @@ class ModuleInfo:
         """The 1-based line of a character offset."""
         return bisect_right(self._line_starts, offset)
 
+    def lines_with(self, pattern: re.Pattern[str]) -> list[int]:
+        """The lines on which a match of the pattern starts, in order."""
+        return sorted({self.line_at(match.start()) for match in pattern.finditer(self.text)})
+
     def lines_storing(self, attribute: str) -> list[int]:
         """Lines where `.attribute` may be written: before `=`, in a tuple target, by a method that grows it."""
         return self._store_lines.get(attribute, [])

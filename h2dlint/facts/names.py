@@ -77,16 +77,16 @@ class Names(Running):
         if module.defines(word):
             files = self._mentions.files_importing(word, module.name, module.file)
         else:
-            files = self._mentions.files_naming(f".{word}(", module.file)
+            files = self._mentions.files_calling(word, module.file)
         found: list[tuple[ModuleInfo, Unit]] = []
         for other in self._loaded(files, module, most):
             for name in (word, *other.aliases_of(word)):
                 found.extend((other, unit) for unit in other.units_calling(name))
         return found if len(found) <= self.options.max_caller_sites else []
 
-    def modules_naming(self, needle: str, asker: ModuleInfo, most: int) -> list[ModuleInfo]:
-        """The other modules of the project in whose text `needle` stands; none where they are more than `most`."""
-        return self._loaded(self._mentions.files_naming(needle, asker.file), asker, most)
+    def modules_storing(self, attribute: str, asker: ModuleInfo, most: int) -> list[ModuleInfo]:
+        """The other modules of the project that assign some `.attribute`; none where they are more than `most`."""
+        return self._loaded(self._mentions.files_storing(attribute, asker.file), asker, most)
 
     def _loaded(self, files: list[str] | None, asker: ModuleInfo, most: int) -> list[ModuleInfo]:
         if files is None or len(files) > most:

@@ -7,6 +7,7 @@ main process, where pinning is fine.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from msgspec import Struct
@@ -15,10 +16,13 @@ from h2dlint.facts.around import FunctionNode, around
 from h2dlint.facts.copies import Pitfall
 from h2dlint.facts.frame import key_of
 from h2dlint.facts.modules import ModuleInfo
+from h2dlint.facts.walking import expressions_on
 
 _CAPTURES = ("torch.cuda.graph", "torch.cuda.graphs.graph")
 _COMPILES = ("torch.compile",)
 _DATASETS = ("torch.utils.data.Dataset", "torch.utils.data.IterableDataset", "torch.utils.data.dataset.Dataset")
+_LOADERS = re.compile("DataLoader")
+_PIN_MEMORY = re.compile("pin_memory")
 _ITEMS = ("__getitem__", "__getitems__", "__iter__")
 
 
@@ -34,26 +38,23 @@ class Misplaced(Struct, frozen=True):
 
 def misplaced_pins(module: ModuleInfo) -> Iterator[Misplaced]:
     """The pins of a module that run in a loader's worker, while a graph is captured, or in compiled code."""
-    loaders = [node for node in _calls(module) if _last(node.func) == "DataLoader"]
+    loaders = [node for node in _calls_on(module, _LOADERS) if _last(node.func) == "DataLoader"]
     for pin in _pins(module):
         path = around(module.tree, pin)
         yield from _captured(module, pin, path)
         yield from _in_worker(module, pin, path, loaders)
 
 
-def _calls(module: ModuleInfo) -> Iterator[ast.Call]:
-    if "DataLoader" in module.text:
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.Call):
-                yield node
+def _calls_on(module: ModuleInfo, pattern: re.Pattern[str]) -> Iterator[ast.Call]:
+    """The calls of the statements in which the pattern stands."""
+    for node in expressions_on(module.tree.body, module.lines_with(pattern)):
+        if isinstance(node, ast.Call):
+            yield node
 
 
 def _pins(module: ModuleInfo) -> Iterator[ast.Call]:
     """Calls of `.pin_memory()`, and factories that are told to pin."""
-    lines = {number for number, line in enumerate(module.lines, 1) if "pin_memory" in line}
-    for node in ast.walk(module.tree):
-        if not isinstance(node, ast.Call) or not lines.intersection(range(node.lineno, (node.end_lineno or 0) + 1)):
-            continue
+    for node in _calls_on(module, _PIN_MEMORY):
         told = any(
             word.arg == "pin_memory" and isinstance(word.value, ast.Constant) and word.value.value is True
             for word in node.keywords

@@ -20,6 +20,7 @@ from h2dlint.facts.frame import key_of
 from h2dlint.facts.modules import ModuleInfo, child_statements
 from h2dlint.facts.outcomes import Outcome
 from h2dlint.facts.torch_api import TRANSFER_METHODS
+from h2dlint.facts.walking import touches
 
 _DOWN = frozenset({"cpu", "to"})
 _UP = frozenset({"to", *TRANSFER_METHODS}) - {"cpu"}
@@ -27,6 +28,7 @@ _SAME_BYTES = frozenset({"detach", "contiguous", "view", "reshape", "flatten", "
 _OF_A_PARAMETER = frozenset({"data", "grad"})
 _GROWS = frozenset({"append", "extend"})
 _HOST_NAME = re.compile(r"(?i)(?:^|[._])(?:cpu|host)(?:[._]|$)")
+_MOVES_TEXT = re.compile(r"\.(?:" + "|".join(sorted(_DOWN | _UP)) + r")\b|non_blocking")
 _PIN_NAME = re.compile(r"(?i)(?<![a-z])pin(?:ned|ning)?(?![a-z])")
 _STALLS = (Verdict.FAKE_ASYNC, Verdict.CONDITIONAL)
 
@@ -93,14 +95,14 @@ def round_trips(module: ModuleInfo, named: Iterable[ast.Call]) -> RoundTrips:
     uploads: list[tuple[_Home, ast.Call]] = []
     names: dict[NodePlace, str] = {}
     decided: list[range] = []
-    for statement, owner, function in _statements(module):
+    for statement, owner, function in _statements(module, module.lines_with(_MOVES_TEXT)):
         if isinstance(statement, ast.If) and _PIN_NAME.search(ast.unparse(statement.test)):
             decided.append(range(statement.lineno, (statement.end_lineno or statement.lineno) + 1))
         for target, value in _stores(statement):
-            home = _home(target, owner, function)
-            for call, source in _moves_in(value):
-                if home is not None:
-                    moves.append(_Move(call, source, home, owner, function))
+            moved = list(_moves_in(value))
+            home = _home(target, owner, function) if moved else None
+            if home is not None:
+                moves.extend(_Move(call, source, home, owner, function) for call, source in moved)
             names.update((place_of(call), ast.unparse(target)) for call, _ in _moves_in(value, items=False))
         for call in _calls_in(statement, asked):
             sent = _source_of(call)
@@ -159,11 +161,13 @@ def _last_name(call: ast.Call) -> str:
 # --- statements ---------------------------------------------------------------------------------------------------
 
 
-def _statements(module: ModuleInfo) -> Iterator[tuple[ast.stmt, str, ast.AST | None]]:
-    """Every simple or compound statement with the class and the function around it."""
+def _statements(module: ModuleInfo, lines: list[int]) -> Iterator[tuple[ast.stmt, str, ast.AST | None]]:
+    """Every statement on one of the lines, and those around it, with the class and the function around it."""
     waiting: list[tuple[ast.stmt, str, ast.AST | None]] = [(one, "", None) for one in reversed(module.tree.body)]
     while waiting:
         statement, owner, function = waiting.pop()
+        if not touches(statement, lines):
+            continue
         yield statement, owner, function
         if isinstance(statement, ast.ClassDef):
             owner = f"{owner}.{statement.name}"

@@ -32,6 +32,8 @@ SIDE_DEPTH = 2
 """The same for functions that are only looked at for what they store or pass on."""
 MAX_STEPS = 60_000
 """Expressions evaluated for one function looked at on its own, with all that it calls."""
+MAX_CALL_STEPS = 2_000
+"""The same for one call that a function makes that is looked at: where it takes more, what it returns is unknown."""
 MAX_SIDE_STEPS = 4_000
 """The same for functions that are only looked at for what they store or pass on."""
 CALLER_DEPTH = 3

@@ -162,7 +162,7 @@ class Stores(Summaries):
             return self._assignments_elsewhere[key]
         found: list[tuple[Value, CallSite]] = []
         self._assignments_elsewhere[key] = found
-        for module in self.modules_naming(f".{name} =", info.module, self._most_makers):
+        for module in self.modules_storing(name, info.module, self._most_makers):
             for unit in module.units_storing_outside(name) if module.stores_data(name) else ():
                 frame = self._look(module, unit)
                 for owner, held, node in frame.outside_stores.get(name, ()) if frame is not None else ():

@@ -26,12 +26,12 @@ from h2dlint.facts.domain import (
 from h2dlint.facts.evaluate import evaluate
 from h2dlint.facts.flags import is_availability_name, is_wsl_name
 from h2dlint.facts.flow import run_body
-from h2dlint.facts.frame import Environment, Frame
+from h2dlint.facts.frame import BudgetExceededError, Environment, Frame
 from h2dlint.facts.modules import ClassInfo
 from h2dlint.facts.names import Names
 from h2dlint.facts.outcomes import CallSite, Uninformed
 from h2dlint.facts.parameters import bind_parameters, leaves_switches, tells_nothing
-from h2dlint.facts.running import MAX_DEPTH
+from h2dlint.facts.running import MAX_CALL_STEPS, MAX_DEPTH
 
 _OPAQUE = (
     "jit",
@@ -198,7 +198,9 @@ class Summaries(Names):
         for name, held in overrides.items():
             inner.env[f"{inner.self_name}.{name}"] = held
             inner.dotted = True
+        depth = len(self._stack)
         self._stack.append(function.node)
+        limit, self.steps.limit = self.steps.limit, self._limit_of_call(frame)
         try:
             if isinstance(function.node, ast.Lambda):
                 value = evaluate(function.node.body, inner)
@@ -207,14 +209,26 @@ class Summaries(Names):
             falls_through = run_body(function.node.body, inner)
             if falls_through:
                 events.leave(inner, None)
+        except BudgetExceededError:
+            if self.steps.taken > limit or self.steps.limit == limit:
+                raise
+            return NOTHING, {}, None
         finally:
-            self._stack.pop()
+            self.steps.limit = limit
+            del self._stack[depth:]
         if function.node in frame.defined:
             self._hand_out(inner, frame)
         _hand_globals(inner, frame)
         stored = _left_in_receiver(inner)
         value = mapped(_result(inner, falls_through), lambda value: _as_left(value, function.receiver, stored))
         return value, stored, events.effect_of(inner)
+
+    def _limit_of_call(self, frame: Frame) -> int:
+        """Up to where a call may take steps: one that a function makes itself not all that are left to it."""
+        steps = self.steps
+        if frame.context:
+            return steps.limit
+        return min(steps.limit, steps.taken + MAX_CALL_STEPS)
 
     def _hand_out(self, inner: Frame, frame: Frame) -> None:
         """What a nested function changed of its enclosing function: variables, and attributes of the same `self`."""
