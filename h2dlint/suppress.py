@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from h2dlint.finding import Finding
 
-_MARK = re.compile(rb"h2dlint:|noqa\s*:[^\n]*HTD", re.IGNORECASE)
+_NOQA_MARK = re.compile(rb"noqa\s*:[^\n]*htd")
 _IGNORE = re.compile(r"#\s*h2dlint:\s*(?P<scope>file-)?ignore\s*\[(?P<codes>[^\]]*)\][ \t]*(?P<reason>[^#]*)")
 _NOQA = re.compile(r"#\s*noqa\s*:\s*(?P<codes>[A-Z]+[0-9]+(?:[\s,]+[A-Z]+[0-9]+)*)", re.IGNORECASE)
 
@@ -71,7 +71,8 @@ def sort_out(findings: Iterable[Finding], data: bytes, text: str) -> Sorted:
 
 def may_hold_suppressions(data: bytes) -> bool:
     """Whether the bytes of a file hint at a suppressing comment."""
-    return _MARK.search(data) is not None
+    data = data.lower()
+    return b"h2dlint:" in data or (b"htd" in data and _NOQA_MARK.search(data) is not None)
 
 
 def suppressions_in(data: bytes, text: str) -> tuple[Suppression, ...]:

@@ -203,7 +203,9 @@ def _pinning_units(module: ModuleInfo) -> Iterator[ast.AST]:
 
 
 _PINS = re.compile(r"\.pin_memory\(")
-_PINNING_FACTORIES = re.compile(r"\bpin_memory\s*=(?!=)\s*(?!False\b|None\b|pin_memory\b|self\.|\w+\.pin_memory\b)")
+_PINNING_FACTORIES = re.compile(
+    r"pin_memory(?<!\wpin_memory)\s*=(?!=)\s*(?!False\b|None\b|pin_memory\b|self\.|\w+\.pin_memory\b)"
+)
 """A flag that may be certain, not one that is only handed on."""
 _FOR_A_DEVICE = re.compile(r"device\s*=\s*(?![\"']cpu)|_like\(|\.new_|DataLoader\(")
 _DEFAULT_DEVICE = re.compile(r"with\s+(?:torch\.)?device\(|set_default_device\(")

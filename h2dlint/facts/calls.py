@@ -95,7 +95,7 @@ def _callee(node: ast.Call, frame: Frame, evaluate: Evaluate) -> tuple[Value, st
     func = node.func
     if not isinstance(func, ast.Attribute):
         return evaluate(func, frame), ""
-    if frame.dotted:
+    if func.attr in frame.dotted_ends:
         stored = frame.env.get(key_of(func))
         if stored is not None and not isinstance(stored, Unknown):
             return stored, key_of(func.value)
@@ -123,7 +123,7 @@ def _method(value: Value, func: ast.Attribute, frame: Frame, key: str) -> Value:
 
 def _with_overrides(value: Instance, key: str, frame: Frame) -> Instance:
     """An object with the attributes that were stored in it since, under the name it is called by."""
-    if not frame.dotted or not key or value.fields is None:
+    if not key or value.fields is None or key.partition(".")[0] not in frame.dotted:
         return value
     prefix = key + "."
     later = {
@@ -212,8 +212,7 @@ def _hands_over(callee: Value, args: list[Value], node: ast.Call, frame: Frame) 
     if isinstance(callee, Method) and callee.name in _FILLERS and args:
         events.write(frame, args[0], node)
         return
-    if _is_queued(node):
-        events.hand_pointers(frame, args, node)
+    events.hand_pointers(frame, args, node, _is_queued)
     foreign = isinstance(callee, Unknown) or (isinstance(callee, Method) and isinstance(callee.receiver, Unknown))
     if foreign or (isinstance(callee, Named) and callee.name.partition(".")[0] not in ("torch", "numpy", "builtins")):
         for value in args:

@@ -349,10 +349,15 @@ def signature(value: Value) -> object:
     if type(value) is Choice:
         return ("choice", *(signature(alternative.value) for alternative in value.alternatives))
     if type(value) is Const:
-        return ("const", type(value.value), value.value if _hashable(value.value) else id(value.value), value.soft)
+        held = value.value
+        plain = held is None or type(held) in _PLAIN or _hashable(held)
+        return ("const", type(held), held if plain else id(held), value.soft)
     if type(value) is Function:
         return ("function", id(value.node), id(value.receiver))
     return value if _hashable(value) else id(value)
+
+
+_PLAIN = frozenset({bool, int, float, str, bytes})
 
 
 def _hashable(value: object) -> bool:

@@ -75,7 +75,7 @@ def _name(node: ast.Name, frame: Frame) -> Value:
 
 
 def _attribute(node: ast.Attribute, frame: Frame) -> Value:
-    if frame.dotted:
+    if node.attr in frame.dotted_ends:
         key = key_of(node)
         found = frame.env.get(key) if key else None
         if found is not None:

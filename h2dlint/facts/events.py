@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -191,13 +191,15 @@ def _is_followed(array: Array) -> bool:
     return array.storage != 0 and array.memory is Memory.PINNED and array.device.is_cpu and array.part[:1] != SEVERAL
 
 
-def hand_pointers(frame: Frame, values: Iterable[Value], node: ast.expr) -> None:
+def hand_pointers(frame: Frame, values: Iterable[Value], node: ast.Call, is_queued: Callable[[ast.Call], bool]) -> None:
     """A call that only queues its work is given addresses: of pinned memory that was allocated here, torch knows
     nothing of it.
     """
+    if not frame.allocated:
+        return
     state = state_of(frame)
     for storage, certain in dict(_addresses(values)).items():
-        if storage in frame.allocated:
+        if storage in frame.allocated and is_queued(node):
             number = frame.interpreter.fresh_storage()
             flight = Flight(number, storage, HIDES, node, frame.module.file, Direction.UNKNOWN, certain)
             state = replace(state, flights=(*state.flights, flight))

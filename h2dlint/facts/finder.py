@@ -108,7 +108,7 @@ def without_the_rest(text: str, declared: Collection[str] = ()) -> str:
         while end < len(lines) and (not lines[end] or lines[end][0] in " \t#)]}"):
             end += 1
         segment = "\n".join(lines[start:end])
-        if _ABOUT_TENSORS.search(segment) or (segment.startswith("class") and _FIELD_OF_NOTE.search(segment)):
+        if _is_about_tensors(segment) or (segment.startswith("class") and _FIELD_OF_NOTE.search(segment)):
             continue
         if declared and _named(lines[start]) in declared:
             continue
@@ -132,24 +132,40 @@ def _may_be_about_tensors(text: str, name: str) -> bool:
             segment = text[start : end.start() if end else len(text)]
             if opening.startswith("class") and _NO_DATA_CLASS.match(segment):
                 return False
-            return _ABOUT_TENSORS.search(segment) is not None or _FIELD_OF_NOTE.search(segment) is not None
+            return _is_about_tensors(segment) or _FIELD_OF_NOTE.search(segment) is not None
     at = text.find(name)  # a variable, or passed on from another module
     while at >= 0:
         line = text[text.rfind("\n", 0, at) + 1 : text.find("\n", at)].strip()
         if line.startswith(("from ", "import ")) or line.rstrip(",") == name:
             return True
         if line.startswith(name) and "=" in line:
-            return _ABOUT_TENSORS.search(line) is not None or "PIN" in name
+            return _is_about_tensors(line) or "PIN" in name
         at = text.find(name, at + len(name))
     return False
 
 
 _NEXT_TOP_LEVEL = re.compile(r"^[^\s#)\]}]", re.MULTILINE)
 _NO_DATA_CLASS = re.compile(r"class\s+\w+\([^)]*(?:Enum|Exception|Error)\b[^)]*\)")
-_ABOUT_TENSORS = re.compile(
-    r"pin_memory|from_numpy|as_tensor|torch\.(?:zeros|ones|empty|full|arange|tensor|cat|stack|rand|load|linspace|eye|where)"
-    r"|partial|repeat_interleave|cumsum|\.numpy\(|\.cpu\b|\bnp\.\w+\(|_cpu\b|non_blocking|\.is_pinned|is_available"
+_WORDS_OF_TENSORS = (
+    "pin_memory", "from_numpy", "as_tensor", "partial", "repeat_interleave", "cumsum", ".numpy(", "non_blocking",
+    ".is_pinned", "is_available",
+)  # fmt: skip
+_FORMS_OF_TENSORS = tuple(
+    map(
+        re.compile,
+        (
+            r"torch\.(?:zeros|ones|empty|full|arange|tensor|cat|stack|rand|load|linspace|eye|where)",
+            r"np\.(?<!\wnp\.)\w+\(",
+            r"\.cpu\b",
+            r"_cpu\b",
+        ),
+    )
 )
+
+
+def _is_about_tensors(text: str) -> bool:
+    """Whether a text says something that decides over copies. Words first: they are found ten times as fast."""
+    return any(word in text for word in _WORDS_OF_TENSORS) or any(form.search(text) for form in _FORMS_OF_TENSORS)
 
 
 _FIELD_OF_NOTE = re.compile(

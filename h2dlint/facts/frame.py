@@ -117,6 +117,7 @@ class Frame:
         "defined",
         "depth",
         "dotted",
+        "dotted_ends",
         "env",
         "exhausted",
         "exits",
@@ -163,7 +164,10 @@ class Frame:
         """The function that is looked at, of which this is a call."""
         self.depth = 0
         self.loop_depth = 0
-        self.dotted = False
+        self.dotted: set[str] = set()
+        """The variables of which the environment may hold attributes, by dotted name."""
+        self.dotted_ends: set[str] = set()
+        """The last parts of such names."""
         self.assumes = 0
         """How many of the branches around are only taken where an accelerator is present."""
         self.exhausted = False
@@ -247,14 +251,19 @@ class Frame:
     def store_attribute(self, key: str, value: Value, node: ast.AST) -> None:
         """`key` (dotted) now holds `value`; a store on the receiver counts for the whole class too."""
         self.env[key] = value
-        self.dotted = True
+        self.note_dotted(key)
         base, _, name = key.rpartition(".")
         if base == self.self_name and base:
             self.stores.setdefault(name, []).append((value, node))
 
+    def note_dotted(self, key: str) -> None:
+        """The environment holds an attribute under this name now."""
+        self.dotted.add(key.partition(".")[0])
+        self.dotted_ends.add(key.rpartition(".")[2])
+
     def forget(self, name: str) -> None:
         """Attributes of a rebound variable are no longer known by its name."""
-        if self.dotted:
+        if name.partition(".")[0] in self.dotted:
             prefix = name + "."
             for key in [key for key in self.env if key.startswith(prefix)]:
                 del self.env[key]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from functools import lru_cache
 
 from h2dlint.facts.copies import Branch, Cause, Copy, Direction, Hazard, HazardKind, Pinning, Place, Verdict
 from h2dlint.facts.describe import branch_text, leading_size, max_bytes, place_of, places, reveal, span_of
@@ -146,11 +147,17 @@ def _says_nothing(outcome: Outcome) -> bool:
     return outcome.direction is Direction.H2H or empty
 
 
+@lru_cache(maxsize=4096)
+def _form_of(node: ast.AST) -> str:
+    """What makes two tests the same."""
+    return ast.dump(node)
+
+
 def _contradicts_itself(outcome: Outcome) -> bool:
     """A way on which one test came out both true and false: no program takes it."""
     seen: dict[str, bool] = {}
     for tag in outcome.tags:
-        if tag.kind == "path" and seen.setdefault(ast.dump(tag.node), tag.holds) is not tag.holds:
+        if tag.kind == "path" and seen.setdefault(_form_of(tag.node), tag.holds) is not tag.holds:
             return True
     return False
 

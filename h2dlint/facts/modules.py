@@ -251,8 +251,10 @@ class ModuleInfo:
     @cached_property
     def _outside_stores(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
-        for match in _OUTSIDE_STORE.finditer(self.text):
-            found.setdefault(match.group(1), []).append(self.line_at(match.start()))
+        for match in _STORE.finditer(self.text):
+            before = self.text[self.text.rfind("\n", 0, match.start()) + 1 : match.start()]
+            if before[:1] in (" ", "\t") and before.strip().isidentifier() and before.strip() != "self":
+                found.setdefault(match.group(1), []).append(self.line_at(match.start()))
         return found
 
     def subclasses(self, info: ClassInfo) -> list[ClassInfo]:
@@ -326,7 +328,7 @@ def holds(node: FunctionNode, lines: list[int]) -> bool:
 
 
 _DATA = re.compile(r"\btorch\.|\bnp\.|\bnumpy\.|\.(?:to|cpu|pin_memory|clone|contiguous)\(|= *\w+$")
-_OUTSIDE_STORE = re.compile(r"^[ \t]+(?!self\.)\w+\.(\w+)(?:[ \t]*:[^=\n]{1,80})?[ \t]*=(?!=)", re.MULTILINE)
+_STORE = re.compile(r"\.(\w+)(?:[ \t]*:[^=\n]{1,80})?[ \t]*=(?!=)")
 _GLOBAL = re.compile(r"^[ \t]+global[ \t]+([\w, \t]+)", re.MULTILINE)
 _TUPLE_TARGET = re.compile(r"\(\n(?:[ \t]*[\w.]+,[ \t]*\n)+[ \t]*\)[ \t]*=(?!=)")
 _ATTRIBUTE = re.compile(r"\bself\.(\w+)")

@@ -103,10 +103,14 @@ class Names(Running):
             partial_reads = self._partial_reads
             found = self._resolve(module, name)
             # What is not followed now may be, when the module that it comes from is under check.
-            follows = not isinstance(found, Named) or name not in module.imports
+            follows = not isinstance(found, Named) or name not in module.imports or self._is_foreign(module, name)
             if follows and self._ready(module) and partial_reads == self._partial_reads:
                 module.resolved[name] = found
         return found
+
+    def _is_foreign(self, module: ModuleInfo, name: str) -> bool:
+        """Whether an import leads out of the project."""
+        return self._finder.file_of(module.imports[name][0], module.file) is None
 
     def _ready(self, module: ModuleInfo) -> bool:
         """Whether the module's body has been run to its end, so that its variables have their last values."""

@@ -97,7 +97,8 @@ def _narrowed(node: ast.expr, narrow: Narrow, frame: Frame, evaluate: Evaluate) 
     key = key_of(node)
     value = evaluate(node, frame)
     kept: list[Alternative] = []
-    for way in alternatives(value):
+    ways = alternatives(value)
+    for way in ways:
         inner = narrow(way.value)
         if inner is not None:
             kept.append(Alternative(inner, way.tags))
@@ -105,13 +106,15 @@ def _narrowed(node: ast.expr, narrow: Narrow, frame: Frame, evaluate: Evaluate) 
         return None
     if not key:
         return frame.env
+    if len(kept) == len(ways) and all(new.value is old.value for new, old in zip(kept, ways, strict=True)):
+        return frame.env
     narrowed = kept[0].value if len(kept) == 1 and not kept[0].tags else Choice(tuple(kept))
     env = dict(frame.env)
     if isinstance(value, Unknown) and value.key and isinstance(narrowed, Array):
         _also_devices(env, f"{value.key}.device", narrowed.device)
     env[key] = narrowed
     if "." in key:
-        frame.dotted = True
+        frame.note_dotted(key)
     return env
 
 

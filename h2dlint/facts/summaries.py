@@ -196,8 +196,9 @@ class Summaries(Names):
             inner.self_name = frame.self_name
         bind_parameters(inner, function.node, function.receiver, args, keywords, own=False)
         for name, held in overrides.items():
-            inner.env[f"{inner.self_name}.{name}"] = held
-            inner.dotted = True
+            key = f"{inner.self_name}.{name}"
+            inner.env[key] = held
+            inner.note_dotted(key)
         depth = len(self._stack)
         self._stack.append(function.node)
         limit, self.steps.limit = self.steps.limit, self._limit_of_call(frame)
