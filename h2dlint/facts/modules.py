@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
@@ -58,7 +58,6 @@ class ClassInfo:
         self.qualname = qualname
         self.methods: dict[str, FunctionNode] = {}
         self.setters: dict[str, FunctionNode] = {}
-        self._naming: dict[str, list[FunctionNode]] = {}
         self.assigned: dict[str, ast.Assign | ast.AnnAssign] = {}
         for statement in node.body:
             if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -84,14 +83,17 @@ class ClassInfo:
         first, last = self.node.lineno, self.node.end_lineno or self.node.lineno
         return any("setattr(self," in line and "pin" in line for line in self.module.lines[first - 1 : last])
 
-    def methods_naming(self, attribute: str) -> list[FunctionNode]:
-        """The methods whose text stores something under `.attribute`: assignment, unpacking, `append` and the like."""
-        found = self._naming.get(attribute)
-        if found is None:
-            lines = self.module.lines_storing(attribute)
-            found = [method for method in self.methods.values() if holds(method, lines)] if lines else []
-            self._naming[attribute] = found
-        return found
+    def methods_storing(self, attribute: str) -> list[FunctionNode]:
+        """The methods that give `self.attribute` a value: by assignment, in a loop or a `with`."""
+        return self._methods_on(self.module.lines_storing(attribute))
+
+    def methods_filling(self, attribute: str) -> list[FunctionNode]:
+        """The methods that store something in a container `self.attribute`, and give it no value."""
+        storing = self.methods_storing(attribute)
+        return [one for one in self._methods_on(self.module.lines_filling(attribute)) if one not in storing]
+
+    def _methods_on(self, lines: list[int]) -> list[FunctionNode]:
+        return [method for method in self.methods.values() if holds(method, lines)] if lines else []
 
 
 class ModuleInfo:
@@ -120,6 +122,8 @@ class ModuleInfo:
         """Whether the module itself is under check: then its body is run, else only what is asked of it."""
         self.assignments: dict[str, list[ast.expr]] = {}
         """What the top level assigns to a plain name."""
+        self._bound: dict[FunctionNode, frozenset[str]] = {}
+        """The names that functions give values."""
         self.resolved: dict[str, Value] = {}
         """Names looked up before: the project's memory, kept here so that it goes with the module."""
         self._collect(tree.body, "", None, None, top=True)
@@ -208,8 +212,12 @@ class ModuleInfo:
         return sorted({self.line_at(match.start()) for match in pattern.finditer(self.text)})
 
     def lines_storing(self, attribute: str) -> list[int]:
-        """Lines where `.attribute` may be written: before `=`, in a tuple target, by a method that grows it."""
+        """Lines where a statement starts that gives `self.attribute` a value, in order."""
         return self._store_lines.get(attribute, [])
+
+    def lines_filling(self, attribute: str) -> list[int]:
+        """Lines where a statement starts that stores something in a container `self.attribute`, in order."""
+        return self._fill_lines.get(attribute, [])
 
     def plain_stores(self, node: FunctionNode, attribute: str) -> list[str] | None:
         """What a function stores in `self.attribute`, as written, where that is a literal, a parameter or part of a
@@ -231,8 +239,13 @@ class ModuleInfo:
 
     def _rebinds(self, node: FunctionNode, name: str) -> bool:
         """Whether a function gives one of its parameters another value, or narrows it."""
+        if node not in self._bound:
+            targets = (target for statement in _statements(node.body) for target in _targets(statement))
+            self._bound[node] = frozenset(target.id for target in targets if isinstance(target, ast.Name))
+        if name in self._bound[node]:
+            return True
         lines = self.lines[node.body[0].lineno - 1 : node.end_lineno]
-        return any(name in line and re.search(rf"\b{name}\b\s*(?:[-+*/|]?=(?!=)|,.*=|:=|is\b)", line) for line in lines)
+        return any(name in line and re.search(rf"\b{name}\b\s*(?::=|is\b)", line) for line in lines)
 
     @cached_property
     def lines(self) -> list[str]:
@@ -269,13 +282,17 @@ class ModuleInfo:
     @cached_property
     def _store_lines(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
-        for number, line in enumerate(self.lines, 1):
-            if "self." in line:
-                for name in _stored_names(line):
-                    found.setdefault(name, []).append(number)
-        for match in _TUPLE_TARGET.finditer(self.text):
-            for name in _ATTRIBUTE.findall(match.group()):
-                insort(found.setdefault(name, []), self.line_at(match.start()))
+        for statement in _statements(self.tree.body):
+            for name in filter(None, map(_own_attribute, _targets(statement))):
+                found.setdefault(name, []).append(statement.lineno)
+        return found
+
+    @cached_property
+    def _fill_lines(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for statement in _statements(self.tree.body):
+            for name in filter(None, map(_own_container, _filled(statement))):
+                found.setdefault(name, []).append(statement.lineno)
         return found
 
     def unit_at(self, qualname: str, line: int) -> Unit | None:
@@ -330,27 +347,64 @@ def holds(node: FunctionNode, lines: list[int]) -> bool:
 _DATA = re.compile(r"\btorch\.|\bnp\.|\bnumpy\.|\.(?:to|cpu|pin_memory|clone|contiguous)\(|= *\w+$")
 _STORE = re.compile(r"\.(\w+)(?:[ \t]*:[^=\n]{1,80})?[ \t]*=(?!=)")
 _GLOBAL = re.compile(r"^[ \t]+global[ \t]+([\w, \t]+)", re.MULTILINE)
-_TUPLE_TARGET = re.compile(r"\(\n(?:[ \t]*[\w.]+,[ \t]*\n)+[ \t]*\)[ \t]*=(?!=)")
-_ATTRIBUTE = re.compile(r"\bself\.(\w+)")
-_GROWS = re.compile(r"\bself\.(\w+)\.(?:append|extend|insert|add|update|setdefault|appendleft)\(")
-
-
 _LITERAL = re.compile(r"None|True|False|-?\d+(?:\.\d+)?|'[^']*'|\"[^\"]*\"")
 _OF_CONFIG = re.compile(r"(?:self\.)?\w*(?:config|args|params|settings)(?:\.\w+)*|self\.\w*config(?:\.\w+)+")
 
 
-def _stored_names(line: str) -> list[str]:
-    """The attributes of `self` that a line may store: named before an `=`, looped over, or grown by a method."""
-    before, equals, after = line.partition("=")
-    if (
-        equals
-        and not after.startswith("=")
-        and before.count("(") <= before.count(")") + before.lstrip().startswith("(")
+def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """All statements, those inside others included, in order."""
+    for statement in body:
+        yield statement
+        yield from _statements(list(child_statements(statement)))
+
+
+def _targets(statement: ast.stmt) -> Iterator[ast.expr]:
+    """What a statement gives a value: the targets of an assignment, a loop or a `with`, each for itself."""
+    waiting: list[ast.expr] = []
+    if isinstance(statement, ast.Assign):
+        waiting = list(statement.targets)
+    elif isinstance(statement, (ast.AugAssign, ast.For, ast.AsyncFor)) or (
+        isinstance(statement, ast.AnnAssign) and statement.value is not None
     ):
-        return _ATTRIBUTE.findall(before)
-    if line.lstrip().startswith(("for self.", "async for self.")) or " as self." in line:
-        return _ATTRIBUTE.findall(line)
-    return _GROWS.findall(line)
+        waiting = [statement.target]
+    elif isinstance(statement, (ast.With, ast.AsyncWith)):
+        waiting = [item.optional_vars for item in statement.items if item.optional_vars is not None]
+    while waiting:
+        target = waiting.pop()
+        if isinstance(target, (ast.Tuple, ast.List)):
+            waiting.extend(target.elts)
+        elif isinstance(target, ast.Starred):
+            waiting.append(target.value)
+        else:
+            yield target
+
+
+_GROWS = frozenset({"append", "extend", "insert", "add", "update", "setdefault", "appendleft"})
+
+
+def _filled(statement: ast.stmt) -> Iterator[ast.expr]:
+    """The containers in which a statement stores something: `x[i] = y`, `x.append(y)` and the like."""
+    for target in _targets(statement):
+        if isinstance(target, ast.Subscript):
+            yield target.value
+    value = statement.value if isinstance(statement, (ast.Expr, ast.Assign, ast.AnnAssign, ast.Return)) else None
+    while isinstance(value, (ast.Call, ast.Attribute, ast.Subscript)):  # `x.setdefault(key, []).append(y)`
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _GROWS:
+            yield value.func.value
+        value = value.func if isinstance(value, ast.Call) else value.value
+
+
+def _own_attribute(node: ast.expr) -> str:
+    """The name of an attribute of `self`; empty for anything else."""
+    own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    return node.attr if own and isinstance(node, ast.Attribute) else ""
+
+
+def _own_container(node: ast.expr) -> str:
+    """The attribute of `self` of which this is an item, or that it is itself."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return _own_attribute(node)
 
 
 def _last_name(node: ast.AST) -> str:

@@ -10,6 +10,8 @@ from h2dlint.facts.domain import (
     Array,
     Const,
     Instance,
+    Mapping,
+    Sequence,
     Tag,
     Unknown,
     Value,
@@ -18,7 +20,7 @@ from h2dlint.facts.domain import (
     mapped,
 )
 from h2dlint.facts.frame import Frame
-from h2dlint.facts.modules import ClassInfo, ModuleInfo, Unit, holds
+from h2dlint.facts.modules import ClassInfo, FunctionNode, ModuleInfo, Unit, holds
 from h2dlint.facts.outcomes import CallSite
 from h2dlint.facts.parameters import bind_parameters, parameter_names
 from h2dlint.facts.summaries import Summaries, moves_with
@@ -80,32 +82,38 @@ class Stores(Summaries):
             if not values:
                 values.append(self.declared_field(info, name, info.assigned[name]))
                 tags.append(())
-        for method in info.methods_naming(name):
+        for method in info.methods_storing(name):
             plain = module.plain_stores(method, name)
-            if plain is not None and not (
-                method.name == "__init__" and self._from_constructions(info, name, values, tags)
-            ):
-                for text in plain:
-                    values.append(self._plain_value(info, method, name, text))
-                    tags.append((Tag("store", method, path=module.path),))
-            if plain is not None:
-                continue
-            unit = module.unit_of_node[method]
             if method.name == "__init__" and self._from_constructions(info, name, values, tags):
                 continue
-            for one in (unit, *self._inner_units(module, unit, name)):
-                frame = self.run_unit(module, one)
-                if frame is None:
-                    self._hasty.add(one.node)
-                    self._incomplete = True
-                    self._partial_reads += 1
-                    continue
-                for held, node in frame.stores.get(name, ()):
-                    values.append(held)
-                    tags.append((Tag("store", node, path=module.path),))
-                if frame.exhausted:
-                    values.append(Unknown(f"{info.qualname}.{name}"))
-                    tags.append(())
+            if plain is None:
+                self._stored_by_method(info, method, name, values, tags)
+                continue
+            for text in plain:
+                values.append(self._plain_value(info, method, name, text))
+                tags.append((Tag("store", method, path=module.path),))
+        if not values or any(map(_may_be_filled, values)):
+            for method in info.methods_filling(name):
+                self._stored_by_method(info, method, name, values, tags)
+
+    def _stored_by_method(
+        self, info: ClassInfo, method: FunctionNode, name: str, values: list[Value], tags: list[tuple[Tag, ...]]
+    ) -> None:
+        """What a method stores in the attribute when it is looked at on its own, and functions inside it do."""
+        module, unit = info.module, info.module.unit_of_node[method]
+        for one in (unit, *self._inner_units(module, unit, name)):
+            frame = self.run_unit(module, one)
+            if frame is None:
+                self._hasty.add(one.node)
+                self._incomplete = True
+                self._partial_reads += 1
+                continue
+            for held, node in frame.stores.get(name, ()):
+                values.append(held)
+                tags.append((Tag("store", node, path=module.path),))
+            if frame.exhausted:
+                values.append(Unknown(f"{info.qualname}.{name}"))
+                tags.append(())
 
     def _stored_outside(self, info: ClassInfo, name: str, values: list[Value], tags: list[tuple[Tag, ...]]) -> None:
         """What other functions of the module store in `thing.name`, where thing is such an object."""
@@ -180,7 +188,7 @@ class Stores(Summaries):
 
     def _inner_units(self, module: ModuleInfo, unit: Unit, name: str) -> list[Unit]:
         """Functions inside a method that store the attribute, through the method's own `self`."""
-        lines = module.lines_storing(name)
+        lines = sorted([*module.lines_storing(name), *module.lines_filling(name)])
         return [one for one in module.units if one.parent is unit and holds(one.node, lines)]
 
     def _plain_value(self, info: ClassInfo, method: ast.AST, name: str, text: str) -> Value:
@@ -219,12 +227,20 @@ class Stores(Summaries):
 
 
 def _written_elsewhere(value: Value) -> Value:
-    """A buffer that lives in an object is there to be filled: what it was made of says nothing about what it holds."""
+    """A buffer that lives in an object is there to be filled: what it was made of says nothing about what it holds.
+    Neither does a None that an object which lives there was made with: the class knows who fills it.
+    """
     if isinstance(value, Array):
         return value.but(index_built=False) if value.index_built else value
     if isinstance(value, Instance) and value.fields:
-        return Instance(value.info, tuple((name, mapped(held, _written_elsewhere)) for name, held in value.fields))
+        known = ((name, held) for name, held in value.fields if not _is_none(held))
+        return Instance(value.info, tuple((name, mapped(held, _written_elsewhere)) for name, held in known))
     return value
+
+
+def _may_be_filled(value: Value) -> bool:
+    """Whether this may be a container: what is stored in a tensor makes it no other one."""
+    return any(isinstance(way.value, (Sequence, Mapping, Unknown)) for way in alternatives(value))
 
 
 def _is_declared_data(info: ClassInfo, name: str) -> bool:
@@ -253,6 +269,10 @@ def _says_nothing(value: Value) -> bool:
         or (isinstance(way.value, Instance) and way.value.info is None)
         for way in alternatives(value)
     )
+
+
+def _is_none(value: Value) -> bool:
+    return isinstance(value, Const) and value.value is None
 
 
 def _may_be_none(value: Value) -> bool:
