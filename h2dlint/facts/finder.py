@@ -141,7 +141,7 @@ def _may_be_about_tensors(text: str, name: str) -> bool:
         if line.startswith(name) and "=" in line:
             return _is_about_tensors(line) or "PIN" in name
         at = text.find(name, at + len(name))
-    return False
+    return "import *" in text
 
 
 _NEXT_TOP_LEVEL = re.compile(r"^[^\s#)\]}]", re.MULTILINE)

@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -83,6 +83,16 @@ class ClassInfo:
         first, last = self.node.lineno, self.node.end_lineno or self.node.lineno
         return any("setattr(self," in line and "pin" in line for line in self.module.lines[first - 1 : last])
 
+    def replaces(self, attribute: str) -> bool:
+        """Whether the constructor gives `self.attribute` a value in any case, after those of the bases have run."""
+        constructor = self.methods.get("__init__")
+        found = False
+        for statement in constructor.body if constructor is not None else ():
+            if isinstance(statement, ast.Expr) and calls_constructor(statement.value):
+                found = False
+            found = found or any(_own_attribute(target) == attribute for target in _targets(statement))
+        return found
+
     def methods_storing(self, attribute: str) -> list[FunctionNode]:
         """The methods that give `self.attribute` a value: by assignment, in a loop or a `with`."""
         return self._methods_on(self.module.lines_storing(attribute))
@@ -94,6 +104,17 @@ class ClassInfo:
 
     def _methods_on(self, lines: list[int]) -> list[FunctionNode]:
         return [method for method in self.methods.values() if holds(method, lines)] if lines else []
+
+
+Bound: TypeAlias = "tuple[str, str | None] | FunctionNode | ClassInfo | None"
+"""What a top level may bind a name to: an import, a function, a class; None for what it assigns."""
+
+
+class Binding(NamedTuple):
+    """What a statement binds a name to."""
+
+    what: Bound
+    statement: ast.stmt
 
 
 class ModuleInfo:
@@ -116,6 +137,8 @@ class ModuleInfo:
         self.unit_of_node: dict[ast.AST, Unit] = {}
         self.imports: dict[str, tuple[str, str | None]] = {}
         """Local name -> (absolute module, attribute or None for the module itself)."""
+        self.ways: dict[str, list[Binding]] = {}
+        """What the top level may bind a name to: one after the other replaces, in branches each is a way of its own."""
         self.star_imports: list[str] = []
         self.assigned: set[str] = set()
         self.checked = False
@@ -126,10 +149,10 @@ class ModuleInfo:
         """The names that functions give values."""
         self.resolved: dict[str, Value] = {}
         """Names looked up before: the project's memory, kept here so that it goes with the module."""
-        self._collect(tree.body, "", None, None, top=True)
+        self._collect(tree.body, "", None, None, top=True, branch=False)
 
     def _collect(
-        self, body: list[ast.stmt], prefix: str, owner: ClassInfo | None, parent: Unit | None, top: bool
+        self, body: list[ast.stmt], prefix: str, owner: ClassInfo | None, parent: Unit | None, top: bool, branch: bool
     ) -> None:
         for statement in body:
             if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -138,28 +161,48 @@ class ModuleInfo:
                 self.unit_of_node[statement] = unit
                 if top:
                     self.functions[statement.name] = statement
-                self._collect(statement.body, f"{unit.qualname}.", None, unit, top=False)
+                    self._bind(statement.name, statement, statement, branch)
+                self._collect(statement.body, f"{unit.qualname}.", None, unit, top=False, branch=False)
             elif isinstance(statement, ast.ClassDef):
                 info = ClassInfo(statement, self, prefix + statement.name)
                 self.class_of_node[statement] = info
                 if top:
                     self.classes[statement.name] = info
-                self._collect(statement.body, f"{info.qualname}.", info, parent, top=False)
+                    self._bind(statement.name, info, statement, branch)
+                self._collect(statement.body, f"{info.qualname}.", info, parent, top=False, branch=False)
             elif isinstance(statement, (ast.Import, ast.ImportFrom)):
                 if top:
-                    self.add_import(statement, self.imports)
+                    bound: dict[str, tuple[str, str | None]] = {}
+                    self.add_import(statement, bound)
+                    self.imports.update(bound)
+                    for name, imported in bound.items():
+                        self._bind(name, imported, statement, branch)
             elif isinstance(
                 statement, (ast.If, ast.Try, ast.With, ast.For, ast.While, ast.AsyncWith, ast.AsyncFor, ast.Match)
             ) or hasattr(statement, "handlers"):
-                self._collect(list(child_statements(statement)), prefix, owner, parent, top)
+                if not (isinstance(statement, ast.If) and _last_name(statement.test) == "TYPE_CHECKING"):
+                    self._collect(list(child_statements(statement)), prefix, owner, parent, top, True)
+                    continue
+                others = dict(self.ways)
+                self._collect(statement.body, prefix, owner, parent, top, branch)
+                for_types, self.ways = self.ways, others
+                self._collect(statement.orelse, prefix, owner, parent, top, branch)
+                self.ways = {**for_types, **self.ways}  # what only a type checker sees is no way where there is another
             elif top and isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
                 targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
                 for target in targets:
                     if isinstance(target, ast.Name) and statement.value is not None:
                         self.assignments.setdefault(target.id, []).append(statement.value)
+                        self._bind(target.id, None, statement, branch)
                     for node in ast.walk(target):
                         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                             self.assigned.add(node.id)
+
+    def _bind(self, name: str, what: Bound, statement: ast.stmt, branch: bool) -> None:
+        earlier = self.ways.get(name, []) if branch else []
+        if what is None and any(one.what is None for one in earlier):
+            return  # all assignments of a name are one way: together they are its value
+        self.ways[name] = [*earlier, Binding(what, statement)]
 
     def add_import(self, statement: ast.Import | ast.ImportFrom, into: dict[str, tuple[str, str | None]]) -> None:
         """Enter what an import statement binds, with relative names made absolute."""
@@ -405,6 +448,11 @@ def _own_container(node: ast.expr) -> str:
     while isinstance(node, ast.Subscript):
         node = node.value
     return _own_attribute(node)
+
+
+def calls_constructor(node: ast.AST) -> bool:
+    """Whether this is `super().__init__(...)`, or the same of a named base."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "__init__"
 
 
 def _last_name(node: ast.AST) -> str:

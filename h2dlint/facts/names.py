@@ -16,6 +16,7 @@ from h2dlint.facts.domain import (
     Function,
     ModuleValue,
     Named,
+    Tag,
     Unknown,
     Value,
     join,
@@ -23,7 +24,7 @@ from h2dlint.facts.domain import (
 from h2dlint.facts.evaluate import evaluate
 from h2dlint.facts.finder import parse_module, without_the_rest
 from h2dlint.facts.flags import is_availability_name
-from h2dlint.facts.modules import ClassInfo, ModuleInfo, Unit
+from h2dlint.facts.modules import Binding, Bound, ClassInfo, ModuleInfo, Unit
 from h2dlint.facts.running import Running
 
 _BUILTINS = frozenset(dir(builtins))
@@ -119,6 +120,10 @@ class Names(Running):
     def _resolve(self, module: ModuleInfo, name: str) -> Value:
         if "." in name:
             return self._class_variable(module, name)
+        ways = module.ways.get(name, ())
+        if len(ways) > 1:
+            tags = [(_way_tag(module, way),) for way in ways]
+            return join([self._bound_to(module, name, way.what) for way in ways], tags)
         if name in module.assigned:
             return self._global(module, name)
         if name in module.functions:
@@ -130,6 +135,14 @@ class Names(Running):
         if name in _BUILTINS:
             return Named(f"builtins.{name}")
         return self._from_star(module, name) or Unknown(f"{module.path}:{name}")
+
+    def _bound_to(self, module: ModuleInfo, name: str, what: Bound) -> Value:
+        """One of several things that a name may be: another branch, another version, another package."""
+        if what is None:
+            return self._global(module, name)
+        if isinstance(what, tuple):
+            return self.imported(module, *what)
+        return Class(what) if isinstance(what, ClassInfo) else Function(what, module)
 
     def _from_star(self, module: ModuleInfo, name: str) -> Value | None:
         """A name that `from other import *` may have brought."""
@@ -284,6 +297,11 @@ _MODULE_NAMES = (
     "Backbone",
 )
 """How classes of other modules that are nn.Modules are usually called."""
+
+
+def _way_tag(module: ModuleInfo, way: Binding) -> Tag:
+    line = way.statement.lineno
+    return Tag("case", way.statement, path=module.path, text=f"with what line {line} of {module.path} brings")
 
 
 def _declares_global(node: ast.AST, name: str) -> bool:

@@ -90,6 +90,8 @@ class Running:
         self._partial_reads = 0
         self._hasty: set[ast.AST] = set()
         """Functions that read an attribute or a global while that was still being looked up."""
+        self._blocked_by: dict[ast.AST, set[ast.AST]] = {}
+        """The functions that were under way when another one called them in vain."""
         self._finished: set[int] = set()
         self._stack: list[ast.AST] = []
         self.steps = Steps(MAX_STEPS)
@@ -132,16 +134,27 @@ class Running:
         """A function on its own, once: its parameters are what annotations and defaults say. None when it is under
         way.
         """
-        if unit.node in self._units:
+        if unit.node in self._units and not self._can_see_more(unit):
             return self._units[unit.node]
         if unit.parent is not None:
             self.run_unit(module, unit.parent)
-            if unit.node in self._units:
+            if unit.node in self._units and not self._can_see_more(unit):
                 return self._units[unit.node]
         if module.checked:
             self.run_module(module)
         self._units[unit.node] = None
         return self._run_unit(module, unit)
+
+    def _can_see_more(self, unit: Unit) -> bool:
+        """Whether a function met others under way when it was run, and would not now: what it stores hung on them."""
+        blocked_by = self._blocked_by.get(unit.node)
+        if blocked_by is None or self._units[unit.node] is None or not blocked_by.isdisjoint(self._stack):
+            return False
+        del self._blocked_by[unit.node]
+        self._hasty.discard(unit.node)
+        for file, outcomes in self.outcomes.items():
+            self.outcomes[file] = [one for one in outcomes if one.root is not unit.node]
+        return True
 
     def _run_unit(self, module: ModuleInfo, unit: Unit, depth: int = 0, steps: int = 0) -> Frame:
         """The function, with calls followed so deep and so many steps taken; both as it deserves, if they are 0."""

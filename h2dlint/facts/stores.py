@@ -11,6 +11,7 @@ from h2dlint.facts.domain import (
     Const,
     Instance,
     Mapping,
+    Memory,
     Sequence,
     Tag,
     Unknown,
@@ -20,7 +21,7 @@ from h2dlint.facts.domain import (
     mapped,
 )
 from h2dlint.facts.frame import Frame
-from h2dlint.facts.modules import ClassInfo, FunctionNode, ModuleInfo, Unit, holds
+from h2dlint.facts.modules import ClassInfo, FunctionNode, ModuleInfo, Unit, calls_constructor, holds
 from h2dlint.facts.outcomes import CallSite
 from h2dlint.facts.parameters import bind_parameters, parameter_names
 from h2dlint.facts.summaries import Summaries, moves_with
@@ -50,10 +51,15 @@ class Stores(Summaries):
         values: list[Value] = []
         self._open[key] = values
         tags: list[tuple[Tag, ...]] = []
-        for owner in (*self.lineage(info), *info.module.subclasses(info)):
+        replaced = False
+        for owner in self.lineage(info):
+            self._stored_by(owner, name, values, tags, constructed=not replaced)
+            replaced = replaced or owner.replaces(name)
+        for owner in info.module.subclasses(info):
             self._stored_by(owner, name, values, tags)
         self._stored_outside(info, name, values, tags)
-        if all(map(_says_nothing, values)) and _is_declared_data(info, name):
+        unknown = all(map(_says_nothing, values)) and _is_declared_data(info, name)
+        if unknown or (values and all(map(_hangs_on_a_flag, values))):
             self._from_elsewhere(info, name, values, tags)
         del self._open[key]
         if all(isinstance(held, Const) and held.value is None for held in values):
@@ -71,7 +77,15 @@ class Stores(Summaries):
         self._incomplete = bool(self._open) and (self._incomplete or outer_incomplete)
         return value
 
-    def _stored_by(self, info: ClassInfo, name: str, values: list[Value], tags: list[tuple[Tag, ...]]) -> None:
+    def _stored_by(
+        self,
+        info: ClassInfo,
+        name: str,
+        values: list[Value],
+        tags: list[tuple[Tag, ...]],
+        constructed: bool = True,
+    ) -> None:
+        """What the class itself stores; `constructed`: what its constructor does counts, no subclass's replaces it."""
         module = info.module
         if info.is_dataclass and name in info.assigned:
             for made, site in self.constructions(info):
@@ -83,6 +97,8 @@ class Stores(Summaries):
                 values.append(self.declared_field(info, name, info.assigned[name]))
                 tags.append(())
         for method in info.methods_storing(name):
+            if method.name == "__init__" and not constructed:
+                continue
             plain = module.plain_stores(method, name)
             if method.name == "__init__" and self._from_constructions(info, name, values, tags):
                 continue
@@ -108,9 +124,11 @@ class Stores(Summaries):
                 self._incomplete = True
                 self._partial_reads += 1
                 continue
+            replaced = method.name == "__init__" and info.replaces(name)
             for held, node in frame.stores.get(name, ()):
-                values.append(held)
-                tags.append((Tag("store", node, path=module.path),))
+                if not (replaced and calls_constructor(node)):
+                    values.append(held)
+                    tags.append((Tag("store", node, path=module.path),))
             if frame.exhausted:
                 values.append(Unknown(f"{info.qualname}.{name}"))
                 tags.append(())
@@ -273,6 +291,14 @@ def _says_nothing(value: Value) -> bool:
 
 def _is_none(value: Value) -> bool:
     return isinstance(value, Const) and value.value is None
+
+
+def _hangs_on_a_flag(value: Value) -> bool:
+    """Whether this is a host tensor of which whoever makes the object says whether it is pinned."""
+    return all(
+        isinstance(way.value, Array) and way.value.device.is_cpu and way.value.memory is Memory.UNKNOWN
+        for way in alternatives(value)
+    )
 
 
 def _may_be_none(value: Value) -> bool:

@@ -105,6 +105,9 @@ class Summaries(Names):
         """A function that calls one which is still being looked at, further out, is run again at the end."""
         if frame.root in self._stack and function.node in self._stack[: self._stack.index(frame.root)]:
             self._hasty.add(frame.root)
+            self._blocked_by.setdefault(frame.root, set()).add(function.node)
+            self._incomplete = True
+            self._partial_reads += 1
 
     def _decorated(self, function: Function, frame: Frame, node: ast.AST) -> Value | None:
         """What the decorators that are not known to leave a function as it is make of it; None when there are none."""
