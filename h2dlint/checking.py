@@ -119,6 +119,7 @@ def check_paths(paths: Sequence[str], configs: Configs, options: Options, done: 
         gone=plan.gone(outcomes),
         seen=frozenset(plan.seen),
         dependents=sum(plan.file_of(outcome) in plan.dependents for outcome in outcomes),
+        read_beyond=plan.read_beyond(outcomes),
     )
 
 
@@ -170,6 +171,8 @@ class Inventory(Struct, frozen=True):
     """A finding for each file, or cell of a notebook, that could not be analysed."""
     sources: Mapping[str, str]
     """The texts of the notebooks, by path."""
+    read_beyond: int = 0
+    """Modules that were read only for what they define, in a verbose run."""
 
 
 def inventory_of(paths: Sequence[str], configs: Configs, options: Options, done: Done) -> Inventory:
@@ -183,6 +186,7 @@ def inventory_of(paths: Sequence[str], configs: Configs, options: Options, done:
         tuple(copy for outcome in outcomes for copy in outcome.copies),
         tuple(finding for outcome in outcomes for finding in outcome.findings),
         {outcome.path: outcome.text for outcome in outcomes if outcome.text and is_notebook(outcome.path)},
+        plan.read_beyond(outcomes),
     )
 
 
@@ -348,6 +352,11 @@ class _Plan:
         """The absolute path of the file that an outcome is about."""
         job = self.jobs_by_path.get(outcome.path)
         return os.path.abspath(job.file if job is not None else outcome.path)
+
+    def read_beyond(self, outcomes: Sequence[Outcome]) -> int:
+        """How many modules were read that are none of the files which the outcomes are about."""
+        looked_at = {self.file_of(outcome) for outcome in outcomes}
+        return len({file for outcome in outcomes for file in outcome.read} - looked_at)
 
     def gone(self, outcomes: Sequence[Outcome]) -> int:
         """How many known findings are no more."""

@@ -216,6 +216,8 @@ def check(
     )
     with progress("fixing" if make else "checking", enabled=not quiet) as done:
         report = check_paths(paths or (os.curdir,), configs, options, done)
+    if verbose:
+        _tell_read(report.read_beyond)
     if add_ignore is not None:
         from h2dlint.checking import add_ignores
 
@@ -291,6 +293,10 @@ def _write_baseline(report: Report, file: str) -> int:
     click.echo(f"h2dlint: wrote {number:,} {finding} to {file}", err=True)
     click.echo(f'h2dlint: use it with --baseline {file}, or with `baseline = "{file}"` in the settings', err=True)
     return 0
+
+
+def _tell_read(number: int) -> None:
+    click.echo(f"h2dlint: modules read beyond these, for what they define: {number:,}", err=True)
 
 
 def _tell_gone(number: int) -> None:
@@ -369,6 +375,8 @@ def copies(
     options = Options(exclude=exclude, processes=jobs, verbose=verbose)
     with progress("listing", enabled=not quiet) as done:
         found = inventory_of(paths or (os.curdir,), configs, options, done)
+    if verbose:
+        _tell_read(found.read_beyond)
     from h2dlint.notebooks.view import CellView
 
     for problem in map(CellView(found.sources).finding, found.problems):

@@ -113,6 +113,8 @@ class Outcome(Struct, frozen=True):
     """What was found and is known."""
     uses: frozenset[str] = frozenset()
     """The other files that the facts came from, by absolute path, if that was asked for."""
+    read: tuple[str, ...] = ()
+    """The files that were read for it and for no file before it, by absolute path, in a verbose run."""
     text: str = ""
     """The file's text, where there is something to show in it; with fixes made, the new one."""
     refusals: Mapping[Key, str] = {}

@@ -63,6 +63,8 @@ class Report(Struct, frozen=True):
     """The absolute paths of the files that were looked for something to check."""
     dependents: int = 0
     """Files that were analysed because their facts came from the given ones."""
+    read_beyond: int = 0
+    """Modules that were read only for what they define, in a verbose run."""
     left_alone: Mapping[str, str] = {}
     """Files that could not be written, with the reason; their findings are those of the file as it is."""
 

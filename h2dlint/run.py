@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from h2dlint.engine import Job, Outcome, look_at, not_analysed
 from h2dlint.source import Problem
 
@@ -67,7 +69,10 @@ def _project(options: FactOptions) -> Project:
 
 def work(job: Job) -> Outcome:
     """Does one job with this process's project for its settings, which remembers the modules of earlier jobs."""
-    return look_at(_project(job.facts), job)
+    project = _project(job.facts)
+    reads = project.reads
+    outcome = look_at(project, job)
+    return structs.replace(outcome, read=tuple(project.files_read(reads))) if job.verbose else outcome
 
 
 # --- several processes --------------------------------------------------------------------------------------------

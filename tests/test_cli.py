@@ -235,7 +235,18 @@ def test_quiet_says_nothing_about_nothing(write: WriteFiles, cli: Cli) -> None:
 
 def test_verbose_tells_on_stderr_what_is_looked_at(write: WriteFiles, cli: Cli) -> None:
     write({"a.py": FAKE, "b.py": ""})
-    assert cli("check", "-v").err == "h2dlint: 1 of 2 files to look at\nh2dlint: a.py\n"
+    read = "h2dlint: modules read beyond these, for what they define: 0\n"
+    assert cli("check", "-v").err == f"h2dlint: 1 of 2 files to look at\nh2dlint: a.py\n{read}"
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_verbose_tells_how_many_modules_were_read_beyond(write: WriteFiles, cli: Cli, processes: str) -> None:
+    send = "from make import made\n\n\ndef send(count):\n    return made(count).cuda(non_blocking=True)\n"
+    helper = "import torch\n\n\ndef made(count):\n    return torch.rand(count)\n"
+    write({f"send{number}.py": send for number in range(9)} | {"make.py": helper, "other.py": helper})
+    for command in ("check", "copies"):
+        ran = cli(command, "--exclude", "make.py", "--exclude", "other.py", "-v", "-j", processes)
+        assert ran.err.splitlines()[-1] == "h2dlint: modules read beyond these, for what they define: 1"
 
 
 def test_unproven_copies_are_counted_and_listed_on_request(write: WriteFiles, cli: Cli) -> None:

@@ -13,3 +13,12 @@ class Project(Stores):
 
     Built in layers, each on the one before: running functions, resolving names, answering calls, looking up attributes.
     """
+
+    def files_read(self, start: int = 0) -> list[str]:
+        """The files whose modules have been read so far, by absolute path, in that order, from number `start` on."""
+        return [file for file, module in list(self._modules.items())[start:] if module is not None]
+
+    @property
+    def reads(self) -> int:
+        """How many files have been opened so far for what they define."""
+        return len(self._modules)
