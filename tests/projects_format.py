@@ -1,5 +1,6 @@
 """How the literate tests of several modules in `projects/` are written: as those of `mdtest_format.py`, but each block
-names its file, ```` ```python pkg/helpers.py ````, and the blocks under one heading are one project.
+names its file, ```` ```python pkg/helpers.py ````, and the blocks under one heading are one project. A line
+`no init file in: src, ns/inner` under the heading names the folders that are no regular packages.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from msgspec import Struct
 
 _HEADING = re.compile(r"^#{1,4}\s+(.+?)\s*$")
 _OPENING = re.compile(r"^```python\s+(\S+\.py)\s*$")
+_PLAIN = re.compile(r"^no init file in: (.+)$")
 
 
 class ProjectCase(Struct, frozen=True):
@@ -20,6 +22,8 @@ class ProjectCase(Struct, frozen=True):
     name: str
     modules: dict[str, Block]
     """By path inside the project; a path's packages need no `__init__.py` of their own."""
+    plain_folders: list[str]
+    """The folders that get none."""
 
     def write(self, folder: Path) -> None:
         """Make the project in a folder."""
@@ -29,7 +33,8 @@ class ProjectCase(Struct, frozen=True):
             file = folder / path
             file.parent.mkdir(parents=True, exist_ok=True)
             for package in [parent for parent in file.parents if folder in parent.parents]:
-                (package / "__init__.py").touch()
+                if package.relative_to(folder).as_posix() not in self.plain_folders:
+                    (package / "__init__.py").touch()
             file.write_text(block.code, "utf-8")
 
 
@@ -53,9 +58,11 @@ def _parse(text: str, stem: str) -> list[ProjectCase]:
             code = None
         elif match := _OPENING.match(line):
             path, code = match[1], []
+        elif match := _PLAIN.match(line):
+            cases[-1].plain_folders.extend(match[1].split(", "))
         elif match := _HEADING.match(line):
             slug = re.sub(r"[^a-z0-9]+", "-", match[1].lower()).strip("-")
-            cases.append(ProjectCase(f"{stem}/{slug}", {}))
+            cases.append(ProjectCase(f"{stem}/{slug}", {}, []))
     if code is not None:
         raise FormatError(f"{stem}.md: the last block is not closed")
     return [case for case in cases if case.modules]

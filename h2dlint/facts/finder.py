@@ -108,7 +108,7 @@ def without_the_rest(text: str, declared: Collection[str] = ()) -> str:
         while end < len(lines) and (not lines[end] or lines[end][0] in " \t#)]}"):
             end += 1
         segment = "\n".join(lines[start:end])
-        if _is_about_tensors(segment) or (segment.startswith("class") and _FIELD_OF_NOTE.search(segment)):
+        if _is_about_tensors(segment):
             continue
         if declared and _named(lines[start]) in declared:
             continue
@@ -132,23 +132,35 @@ def _may_be_about_tensors(text: str, name: str) -> bool:
             segment = text[start : end.start() if end else len(text)]
             if opening.startswith("class") and _NO_DATA_CLASS.match(segment):
                 return False
-            return _is_about_tensors(segment) or _FIELD_OF_NOTE.search(segment) is not None
+            return _is_about_tensors(segment)
     at = text.find(name)  # a variable, or passed on from another module
     while at >= 0:
         line = text[text.rfind("\n", 0, at) + 1 : text.find("\n", at)].strip()
         if line.startswith(("from ", "import ")) or line.rstrip(",") == name:
             return True
         if line.startswith(name) and "=" in line:
-            return _is_about_tensors(line) or "PIN" in name
+            return _names_tensors(line) or "torch.device(" in line or "PIN" in name
         at = text.find(name, at + len(name))
     return "import *" in text
 
 
+def _is_about_tensors(definition: str) -> bool:
+    """Whether the text of a function or class says anything of tensors, or is short and hands on what it is given."""
+    if _names_tensors(definition):
+        return True
+    if definition.startswith("class") and _FIELD_OF_NOTE.search(definition) is not None:
+        return True
+    return definition.count("\n") <= _MOST_LINES_OF_A_LINK and _HANDS_ON.search(definition) is not None
+
+
+_MOST_LINES_OF_A_LINK = 12
+_HANDS_ON = re.compile(r"^    return (?!None)[\w.]+\(|^        self\.(\w+) = \1$", re.MULTILINE)
+"""The last line of a function that calls another for its result; a constructor that keeps a parameter as it is."""
 _NEXT_TOP_LEVEL = re.compile(r"^[^\s#)\]}]", re.MULTILINE)
 _NO_DATA_CLASS = re.compile(r"class\s+\w+\([^)]*(?:Enum|Exception|Error)\b[^)]*\)")
 _WORDS_OF_TENSORS = (
     "pin_memory", "from_numpy", "as_tensor", "partial", "repeat_interleave", "cumsum", ".numpy(", "non_blocking",
-    ".is_pinned", "is_available",
+    ".is_pinned", "is_available", "cudaHostRegister", "set_default_", ".copy_(",
 )  # fmt: skip
 _FORMS_OF_TENSORS = tuple(
     map(
@@ -163,7 +175,7 @@ _FORMS_OF_TENSORS = tuple(
 )
 
 
-def _is_about_tensors(text: str) -> bool:
+def _names_tensors(text: str) -> bool:
     """Whether a text says something that decides over copies. Words first: they are found ten times as fast."""
     return any(word in text for word in _WORDS_OF_TENSORS) or any(form.search(text) for form in _FORMS_OF_TENSORS)
 

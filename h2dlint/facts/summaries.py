@@ -9,6 +9,7 @@ from h2dlint.facts.annotations import annotated_value, declared_object
 from h2dlint.facts.attributes import decorator_names, is_transparent
 from h2dlint.facts.domain import (
     NOTHING,
+    SOMEWHERE,
     Array,
     Available,
     Const,
@@ -92,7 +93,7 @@ class Summaries(Names):
         again = found is not None
         if found is None:
             found = self._run_call(function, args, keywords, overrides, frame, node)
-            if memo is not None:
+            if memo is not None and frame.default_device is device:
                 self._summaries[memo] = found
         value, stored, effect = found
         events.follow(frame, effect, own, again)
@@ -174,6 +175,8 @@ class Summaries(Names):
         if inner is None:
             return NOTHING, {}, None
         _hand_globals(inner, frame)
+        if inner.default_device is not None and inner.default_device is not SOMEWHERE:
+            frame.default_device = inner.default_device
         stored = _left_in_receiver(inner)
         return _result(inner, inner.falls_through), stored, events.effect_of(inner)
 
@@ -220,6 +223,7 @@ class Summaries(Names):
         finally:
             self.steps.limit = limit
             del self._stack[depth:]
+        frame.default_device = inner.default_device
         if function.node in frame.defined:
             self._hand_out(inner, frame)
         _hand_globals(inner, frame)
