@@ -10,6 +10,7 @@ from h2dlint.fixers._factory import base_of
 from h2dlint.fixers._scope import block_of, position, scope_of, statements
 from h2dlint.fixers._size import most_bytes
 
+from h2dlint import wording
 from h2dlint.facts.copies import Cause, Copy, Place, Verdict
 from h2dlint.facts.flags import is_availability_name
 from h2dlint.finding import Applicability
@@ -56,8 +57,9 @@ def too_large(site: Site) -> Refusal | None:
 
 
 def loader_place(copy: Copy) -> Place | None:
-    """The loader that made the batch."""
-    return next((place for place in copy.trace if place.label == LOADER), None)
+    """The loader that left the memory pageable; None where something made a new tensor of its batch."""
+    place = wording.allocation(copy)
+    return place if place is not None and place.label == LOADER else None
 
 
 def collated_by(site: Site) -> str | None:

@@ -4,7 +4,11 @@ one place.
 
 from __future__ import annotations
 
+from h2dlint import wording
 from h2dlint.facts.copies import Cause, Copy, Direction, Hazard, HazardKind, Next, Verdict
+
+LOADER = "DataLoader"
+"""What a loader is called in a chain."""
 
 _HAZARDS = {
     HazardKind.REWRITTEN: "HTD401",
@@ -44,6 +48,12 @@ def _gaps_code(copy: Copy) -> str:
     return "HTD301" if copy.kept_gaps is not None else "HTD103"
 
 
+def _left_by_loader(copy: Copy) -> bool:
+    """Whether a loader decides about the memory, and nothing that was made of its batch afterwards."""
+    place = wording.allocation(copy)
+    return place is not None and place.label == LOADER
+
+
 def _upload_code(copy: Copy) -> str:
     """What is worth saying most: no copy at all, then the causes that pinning alone does not cure."""
     if copy.index_built and Cause.PAGEABLE in copy.causes:  # pinned memory is a buffer, whatever it starts with
@@ -52,6 +62,8 @@ def _upload_code(copy: Copy) -> str:
         return _gaps_code(copy)
     if Cause.BROADCAST in copy.causes:
         return "HTD104"
-    if copy.lost_pin is not None:
+    if copy.lost_pin is not None and not _left_by_loader(copy):
         return "HTD305"
+    if _left_by_loader(copy):
+        return "HTD105"
     return "HTD102" if copy.from_numpy else "HTD101"

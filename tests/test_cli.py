@@ -60,7 +60,7 @@ SELECTIONS: dict[str, tuple[Config, Selection, set[str]]] = {
     "a prefix": (
         Config(),
         Selection(select=("HTD10",)),
-        {"HTD101", "HTD102", "HTD103", "HTD104", "HTD106", "HTD107", "HTD108"},
+        {"HTD101", "HTD102", "HTD103", "HTD104", "HTD105", "HTD106", "HTD107", "HTD108"},
     ),
     "all but some": (Config(), Selection(select=("HTD1",), ignore=("HTD10",)), set()),
     "the longer selector decides": (Config(), Selection(select=("HTD101",), ignore=("HTD1", "HTD2")), {"HTD101"}),

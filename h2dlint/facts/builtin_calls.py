@@ -10,6 +10,7 @@ from h2dlint.facts.copies import Pinning
 from h2dlint.facts.domain import (
     CPU,
     NOTHING,
+    REST,
     Array,
     Const,
     DeviceValue,
@@ -152,7 +153,7 @@ def _reversed(args: list[Value], keywords: dict[str, Value], node: ast.Call, fra
 def _dict(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame, call: Call) -> Value:
     base = _as_mapping(args[0]) if args else Mapping()
     items = tuple((key, item) for key, item in base.items if key not in keywords)
-    return Mapping((*items, *keywords.items()), base.item)
+    return Mapping((*items, *_named(keywords)), NOTHING if REST in keywords else base.item)
 
 
 def _as_mapping(value: Value) -> Mapping:
@@ -266,6 +267,8 @@ def _namedtuple(args: list[Value], keywords: dict[str, Value], node: ast.Call, f
 
 def _replace(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame, call: Call) -> Value:
     base = args[0] if args else NOTHING
+    if isinstance(base, Instance) and REST in keywords:
+        return Instance(base.info)
     if isinstance(base, Instance):
         kept = tuple((name, value) for name, value in base.fields or () if name not in keywords)
         return Instance(base.info, (*kept, *keywords.items()))
@@ -365,6 +368,13 @@ _RULES: dict[str, Rule] = {
     "collections.namedtuple": _namedtuple,
     "dataclasses.replace": _replace,
     "itertools.chain": _chain,
+    "itertools.cycle": _reversed,
+    "itertools.islice": _reversed,
+    "tqdm.tqdm": _copy,
+    "tqdm.auto.tqdm": _copy,
+    "tqdm.autonotebook.tqdm": _copy,
+    "tqdm.notebook.tqdm": _copy,
+    "rich.progress.track": _copy,
     "safetensors.torch.load_file": _safetensors,
     "safetensors.torch.load": _safetensors,
 }
@@ -457,16 +467,20 @@ def _mapping_method(
     if name == "update":
         more = args[0] if args else NOTHING
         grown = receiver
-        for key_name, value in (more.items if isinstance(more, Mapping) else ()) + tuple(keywords.items()):
+        for key_name, value in (more.items if isinstance(more, Mapping) else ()) + _named(keywords):
             known = stored(grown, Const(key_name), value)
             grown = known if isinstance(known, Mapping) else grown
-        if not isinstance(more, Mapping) and args:
+        if (not isinstance(more, Mapping) and args) or REST in keywords:
             grown = Mapping(grown.items, NOTHING)
         _rebind(method.key, grown, node, frame)
         return Const(None)
     if name == "copy":
         return receiver
     return NOTHING
+
+
+def _named(keywords: dict[str, Value]) -> tuple[tuple[str, Value], ...]:
+    return tuple((name, value) for name, value in keywords.items() if name != REST)
 
 
 def _rebind(key: str, value: Value, node: ast.AST, frame: Frame) -> None:

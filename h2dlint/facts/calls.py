@@ -13,6 +13,7 @@ from h2dlint.facts.domain import (
     NOTHING,
     POINTER,
     POINTER_INTO,
+    REST,
     Array,
     Available,
     Choice,
@@ -20,6 +21,7 @@ from h2dlint.facts.domain import (
     Const,
     Function,
     Instance,
+    Loader,
     Mapping,
     Memory,
     Method,
@@ -166,6 +168,10 @@ def _arguments(node: ast.Call, frame: Frame, evaluate: Evaluate) -> tuple[list[V
             keywords[keyword.arg] = value
         elif isinstance(value, Mapping):
             keywords.update({str(key): item for key, item in value.items})
+            if value.item is not None:
+                keywords[REST] = NOTHING
+        else:
+            keywords[REST] = NOTHING
     return args, keywords
 
 
@@ -281,6 +287,8 @@ def _call_method(method: Method, args: list[Value], keywords: dict[str, Value], 
         return NOTHING
     if isinstance(receiver, Array) and receiver.kind == "ndarray":
         return numpy_calls.call_ndarray(receiver, method.name, args, keywords, node, frame)
+    if isinstance(receiver, Loader):
+        return receiver.batch if method.name == "__next__" else receiver if method.name == "__iter__" else NOTHING
     if isinstance(receiver, (Sequence, Mapping)):
         return builtin_calls.call_container(receiver, method, args, keywords, node, frame)
     if isinstance(receiver, Unknown) and is_availability_name(method.name):

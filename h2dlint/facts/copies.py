@@ -67,6 +67,8 @@ class Pinning(str, Enum):
 
     LOST = "lost"
     KEPT_GAPS = "kept-gaps"
+    LEFT_OUT = "left-out"
+    """A loader pins its batches, but not this part of them."""
 
 
 class HazardKind(str, Enum):

@@ -130,6 +130,14 @@ class Unknown(Value, frozen=True):
 
 NOTHING = Unknown()
 
+REST = "**"
+"""Among a call's keywords: there may be others, which are not known (`**options`)."""
+
+
+def given(keywords: dict[str, Value], name: str) -> Value | None:
+    """What a call passes under a keyword: unknown where it might be among those that are not known, else None."""
+    return keywords.get(name, NOTHING if REST in keywords else None)
+
 
 class Const(Value, frozen=True):
     """A Python constant. `soft`: a default that a caller, a configuration or the environment may change."""

@@ -150,6 +150,8 @@ def _batch_element(value: Array, node: ast.Subscript, evaluate: Evaluate, frame:
     if isinstance(node.slice, (ast.Slice, ast.Tuple)):
         return array_element(value.but(kind="tensor"), read_index(node.slice, evaluate, frame), node, frame)
     key = evaluate(node.slice, frame)
+    if isinstance(key, Array) and key.kind == "batch":  # `for key in batch: batch[key]`
+        return value
     if isinstance(key, (Array, Sequence)):
         return array_element(value.but(kind="tensor"), read_index(node.slice, evaluate, frame), node, frame)
     return value

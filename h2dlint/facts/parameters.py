@@ -8,6 +8,7 @@ from h2dlint.facts.annotations import annotated_value
 from h2dlint.facts.attributes import decorator_names
 from h2dlint.facts.domain import (
     NOTHING,
+    REST,
     Available,
     Class,
     Const,
@@ -56,7 +57,9 @@ def bind_parameters(
         if parameter.arg in keywords:
             frame.env[parameter.arg] = keywords[parameter.arg]
         else:
-            frame.env[parameter.arg] = _parameter(frame, parameter, defaults.get(parameter.arg), own)
+            frame.env[parameter.arg] = _parameter(
+                frame, parameter, defaults.get(parameter.arg), own or REST in keywords
+            )
     if arguments.vararg is not None:
         extra = given[len(positional) :]
         frame.env[arguments.vararg.arg] = Sequence(tuple(extra)) if not own else Sequence(None, NOTHING)
@@ -64,8 +67,8 @@ def bind_parameters(
         names = {parameter.arg for parameter in [*positional, *arguments.kwonlyargs]}
         from h2dlint.facts.domain import Mapping
 
-        rest = tuple((name, value) for name, value in keywords.items() if name not in names)
-        frame.env[arguments.kwarg.arg] = Mapping(rest, NOTHING if own else None)
+        rest = tuple((name, value) for name, value in keywords.items() if name not in names and name != REST)
+        frame.env[arguments.kwarg.arg] = Mapping(rest, NOTHING if own or REST in keywords else None)
 
 
 def _parameter(frame: Frame, parameter: ast.arg, default: ast.expr | None, own: bool) -> Value:
@@ -100,7 +103,8 @@ def leaves_switches(node: ast.AST, count: int, keywords: set[str]) -> bool:
     optional = with_default + [
         one for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default is not None
     ]
-    return any(parameter.arg not in given for parameter in optional) or arguments.vararg is not None
+    takes_more = arguments.vararg is not None or arguments.kwarg is not None
+    return takes_more or any(parameter.arg not in given for parameter in optional)
 
 
 def tells_nothing(value: Value) -> bool:

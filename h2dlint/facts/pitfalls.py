@@ -138,8 +138,10 @@ def of_factory(label: str, devices: list[Device], flag: Value, explicit: bool, n
 
 
 def of_loader(item: Value, flag: Value | None, node: ast.Call, frame: Frame) -> None:
-    """A DataLoader that pins what its dataset hands out on a device: the first batch raises."""
-    arrays = list(_leaves(item))
+    """A DataLoader that pins what its dataset hands out, or its collate function makes, on a device: the first batch
+    raises.
+    """
+    arrays = _leaves(item)
     if flag is None or truth(flag) not in (Truth.TRUE, Truth.AVAILABLE) or not arrays:
         return
     if any(array.device.is_accelerator and array.device.is_certain for array in arrays):

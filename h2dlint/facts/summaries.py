@@ -267,6 +267,7 @@ class Summaries(Names):
         if constructor is None:
             return self._record_object(info, args, keywords, frame, node)
         if frame.depth >= MAX_DEPTH or constructor.node in self._stack:
+            self._note_haste(constructor, frame)
             return Instance(info)
         bound = Function(constructor.node, constructor.module, constructor.owner, Instance(info, ()))
         _, stored, effect = self._run_call(bound, args, keywords, {}, frame, node)

@@ -1,10 +1,10 @@
-"""Calls of torch: factories, functions, tensor methods, modules, loaders."""
+"""Calls of torch: factories, functions, tensor methods, modules."""
 
 from __future__ import annotations
 
 import ast
 
-from h2dlint.facts import events, parts, pitfalls, transfers
+from h2dlint.facts import events, loaders, parts, transfers
 from h2dlint.facts import layout as lay
 from h2dlint.facts.domain import (
     CPU,
@@ -12,26 +12,22 @@ from h2dlint.facts.domain import (
     POINTER,
     Array,
     Available,
-    Class,
     Const,
     Device,
     DeviceValue,
     DType,
-    Function,
     Instance,
-    Loader,
     Mapping,
     Memory,
     Number,
     PinnedTest,
     Sequence,
-    Tag,
     Trail,
     Unknown,
     Value,
     alternatives,
     arrays_of,
-    join,
+    given,
     mapped,
 )
 from h2dlint.facts.flags import Truth, truth
@@ -49,9 +45,7 @@ from h2dlint.facts.operations import (
     flat_arrays,
     memory_order,
     ordered,
-    pin_ways,
     torch_call,
-    with_tags,
     written_out,
 )
 from h2dlint.facts.torch_api import (
@@ -147,9 +141,9 @@ def make(
         node,
         name,
         ordered(layout, order) if order else layout,
-        device=keywords.get("device"),
+        device=given(keywords, "device"),
         fallback=fallback,
-        pin=keywords.get("pin_memory"),
+        pin=given(keywords, "pin_memory"),
         dtype=dtype,
         index_built=row.index and (receiver is None or receiver.index_built),
     )
@@ -171,9 +165,9 @@ def _like(row: Op, name: str, base: Value, keywords: dict[str, Value], node: ast
         node,
         name,
         layout,
-        device=keywords.get("device"),
+        device=given(keywords, "device"),
         fallback=device,
-        pin=keywords.get("pin_memory"),
+        pin=given(keywords, "pin_memory"),
         dtype=dtype,
         index_built=built,
     )
@@ -189,7 +183,7 @@ def _from_data(
     node: ast.expr,
     frame: Frame,
 ) -> Value:
-    device = keywords.get("device")
+    device = given(keywords, "device")
     dtype_argument = keywords.get("dtype", next((arg for arg in args[1:] if isinstance(arg, DType)), None))
     dtype = dtype_of(dtype_argument) if dtype_argument is not None else row.dtype or data_dtype(data)
     copies = "copy" in keywords and truth(keywords["copy"]) is Truth.TRUE
@@ -205,7 +199,7 @@ def _from_data(
     if (name[:1].isupper() and isinstance(data, (Number, Unknown))) or (name[:1].isupper() and isinstance(data, Const)):
         layout = DENSE_UNRANKED
     made = allocate(
-        frame, node, name, layout, device=device, fallback=fallback, pin=keywords.get("pin_memory"), dtype=dtype
+        frame, node, name, layout, device=device, fallback=fallback, pin=given(keywords, "pin_memory"), dtype=dtype
     )
     for array in arrays_of(made):
         transfers.made_on_device(name, data, array.device, node, frame)
@@ -248,7 +242,7 @@ def _from_array(
         DENSE_UNRANKED if data.layout.sizes is None else lay.dense(data.layout.sizes),
         device=device,
         fallback=place,
-        pin=keywords.get("pin_memory"),
+        pin=given(keywords, "pin_memory"),
         dtype=dtype or data.dtype,
         from_numpy=data.kind == "ndarray",
         previous=data.trail,
@@ -527,7 +521,7 @@ def _size(receiver: Value, args: list[Value]) -> Value:
     return Const(size) if isinstance(size, int) else Number(size)
 
 
-# Modules, loaders, batches
+# Modules, batches
 
 
 _WRAPPERS = frozenset(
@@ -548,11 +542,12 @@ def _module(name: str, args: list[Value], keywords: dict[str, Value], node: ast.
     inner, hidden = flat_arrays(args)
     if (hidden and name in _WRAPPERS) or any(isinstance(arg, Instance) for arg in args):
         return NOTHING
+    device_argument = given(keywords, "device")
     device = (
         inner[0].device
         if inner
-        else device_of(keywords["device"])
-        if "device" in keywords
+        else device_of(device_argument)
+        if device_argument is not None
         else frame.default_device or CPU
     )
     memory = inner[0].memory if inner else Memory.PAGEABLE if device.is_cpu else Memory.UNKNOWN
@@ -604,96 +599,6 @@ def _batch_method(receiver: Array, name: str, node: ast.AST) -> Value:
     return NOTHING
 
 
-def _data_loader(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame) -> Value:
-    """A DataLoader: its batches are host tensors, pinned where `pin_memory` says so and the batch type allows it
-    (FACTS, 10).
-    """
-    dataset = args[0] if args else keywords.get("dataset", NOTHING)
-    collated = _collated(keywords.get("collate_fn"), node, frame)
-    if collated is None and isinstance(dataset, Instance):
-        pitfalls.of_loader(_item_of(dataset, node, frame), keywords.get("pin_memory"), node, frame)
-    ways: list[tuple[Value, tuple[Tag, ...]]] = []
-    for memory, tag in pin_ways(keywords.get("pin_memory"), node, frame):
-        pins = memory is Memory.PINNED
-        message = "`DataLoader` pins its batches" if pins else "`DataLoader` without pin_memory gives pageable batches"
-        trail = frame.trail(node, "DataLoader", message)
-        if collated is None:
-            batch = _default_batch(dataset, memory, trail)
-        else:
-            batch = _through_loader(collated, memory, trail, frame)
-        ways.append((Loader(batch), () if tag is None else (tag,)))
-    return with_tags(ways)
-
-
-def _item_of(dataset: Instance, node: ast.Call, frame: Frame) -> Value:
-    """What a dataset of the project hands out for one index."""
-    method = dataset.info.methods.get("__getitem__") if dataset.info is not None else None
-    if method is None:
-        return NOTHING
-    bound = Function(method, dataset.info.module, dataset.info, dataset)
-    return frame.interpreter.call_function(bound, [NOTHING], {}, frame, node, "")
-
-
-def _default_batch(dataset: Value, memory: Memory, trail: Trail) -> Value:
-    """A batch as torch's own collate function makes it: of a TensorDataset, one stacked tensor for each of its
-    tensors.
-    """
-    if (
-        isinstance(dataset, Sequence)
-        and dataset.items is not None
-        and dataset.items
-        and all(isinstance(item, Array) for item in dataset.items)
-    ):
-        tensors = [item for item in dataset.items if isinstance(item, Array) and item.device.is_cpu]
-        if len(tensors) == len(dataset.items):
-            return Sequence(
-                tuple(Array("tensor", CPU, memory, DENSE_UNRANKED, trail, tensor.dtype) for tensor in tensors)
-            )
-    return Array("batch", CPU, memory, DENSE_UNRANKED, trail)
-
-
-def _tensor_dataset(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame) -> Value:
-    return Sequence(tuple(args))
-
-
-def _collated(collate: Value | None, node: ast.Call, frame: Frame) -> Value | None:
-    """What the collate function returns; None for torch's own, which makes tensors of everything."""
-    if collate is None or (isinstance(collate, Const) and collate.value is None):
-        return None
-    if isinstance(collate, Function):
-        return frame.interpreter.call_function(collate, [Sequence(None, NOTHING)], {}, frame, node, "")
-    if isinstance(collate, Class):
-        return frame.interpreter.construct(collate.info, [Sequence(None, NOTHING)], {}, frame, node)
-    return NOTHING
-
-
-def _through_loader(value: Value, memory: Memory, trail: Trail, frame: Frame) -> Value:
-    """A collated value as the loader hands it on: it pins tensors in containers and objects with `pin_memory()`."""
-    if isinstance(value, Array):
-        if value.kind != "tensor" or not value.device.is_cpu or memory is Memory.PAGEABLE:
-            return value
-        return value.but(memory=memory, trail=trail)
-    if isinstance(value, Sequence):
-        if value.items is None:
-            return Sequence(None, _through_loader(value.item, memory, trail, frame))
-        return Sequence(tuple(_through_loader(item, memory, trail, frame) for item in value.items))
-    if isinstance(value, Mapping):
-        items = tuple((key, _through_loader(item, memory, trail, frame)) for key, item in value.items)
-        return Mapping(items, None if value.item is None else _through_loader(value.item, memory, trail, frame))
-    if (
-        isinstance(value, Instance)
-        and value.info is not None
-        and memory is not Memory.PAGEABLE
-        and "pin_memory" in value.info.methods
-    ):
-        method = Function(value.info.methods["pin_memory"], value.info.module, value.info, value)
-        return frame.interpreter.call_function(method, [], {}, frame, trail.node, "")
-    if isinstance(value, Unknown):
-        return Array("batch", CPU, memory, DENSE_UNRANKED, trail) if memory is Memory.PINNED else NOTHING
-    ways = alternatives(value)
-    return join([_through_loader(way.value, memory, trail, frame) for way in ways]) if len(ways) > 1 else value
-
-
 def _device(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame) -> Value:
     return mapped(args[0] if args else keywords.get("type", NOTHING), lambda value: DeviceValue(device_of(value)))
 
@@ -717,7 +622,7 @@ _SPECIAL = {
     "torch.nn.Parameter": _parameter,
     "torch.nn.parameter.Parameter": _parameter,
     "torch._foreach_copy_": _foreach_copy,
-    "torch.utils.data.DataLoader": _data_loader,
-    "torch.utils.data.TensorDataset": _tensor_dataset,
-    "torch.utils.data.dataloader.DataLoader": _data_loader,
+    "torch.utils.data.DataLoader": loaders.data_loader,
+    "torch.utils.data.TensorDataset": loaders.tensor_dataset,
+    "torch.utils.data.dataloader.DataLoader": loaders.data_loader,
 }
