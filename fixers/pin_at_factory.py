@@ -30,7 +30,7 @@ from h2dlint.fixers._scope import end, own_nodes, position, scope_of, statements
 from h2dlint.fixers._text import with_keyword
 from h2dlint.fixers._transfer import transfer_of
 
-from h2dlint.facts.copies import Cause, Direction, Verdict
+from h2dlint.facts.copies import Cause, Direction, Place, Verdict
 from h2dlint.finding import Applicability, Edit, Fix
 from h2dlint.fixing import Refusal, Site
 from h2dlint.fixing.names import last_name
@@ -126,10 +126,20 @@ def _held_elsewhere(site: Site) -> Fix | Refusal | None:
     for place in reversed(site.copy.trace):
         if place.label not in PINNABLE:
             continue
-        node = site.node_at(place.span) if place.path == site.copy.path else None
-        if node is None:
-            return Refusal(f"the memory comes from `{place.label}` in {place.path}: pin it there")
+        if place.path != site.copy.path:
+            return _in_other_file(site, place)
+        node = site.node_at(place.span)
         if isinstance(node, ast.Call) and is_factory(site, node):
             return _pinned(site, node, site.statement_of(node), Applicability.UNSAFE)
         return None
     return None
+
+
+def _in_other_file(site: Site, place: Place) -> Fix | Refusal:
+    there = site.in_other_file(place)
+    if there is None:
+        return Refusal(f"the memory comes from `{place.label}` in {place.path}: pin it there")
+    if not is_factory(there, there.call):
+        return Refusal(f"the memory comes from `{place.label}` in {place.path}, which says itself whether it pins")
+    answer = _pinned(there, there.call, there.statement, Applicability.UNSAFE)
+    return site.fix_elsewhere(answer, there.path) if isinstance(answer, Fix) else answer

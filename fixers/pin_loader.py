@@ -39,11 +39,22 @@ _COLLATE, _PIN = 6, 7
 def fix(site: Site) -> Fix | Refusal | None:
     """Give the loader `pin_memory=`."""
     place = loader_place(site.copy)
+    if place is not None and place.path != site.copy.path:
+        return _elsewhere(site, place)
     call = _loader_with(site, collated_by(site)) if place is None else site.node_at(place.span)
-    if place is not None and (place.path != site.copy.path or not isinstance(call, ast.Call)):
+    return _pinned(site, call, place) if isinstance(call, ast.Call) else None
+
+
+def _elsewhere(site: Site, place: Place) -> Fix | Refusal:
+    """The same where another file makes the loader."""
+    there = site.in_other_file(place)
+    if there is None:
         return Refusal(f"the loader is made in {place.path}: give it `pin_memory=` there")
-    if not isinstance(call, ast.Call):
-        return None
+    answer = _pinned(there, there.call, place)
+    return site.fix_elsewhere(answer, there.path) if isinstance(answer, Fix) else answer
+
+
+def _pinned(site: Site, call: ast.Call, place: Place | None) -> Fix | Refusal:
     refusal = _obstacle(site, call, place)
     if refusal is not None:
         return refusal

@@ -114,6 +114,25 @@ def write_file(file: str, before: bytes, after: bytes) -> None:
         raise NotWrittenError(f"it cannot be written: {error.strerror or error}") from error
 
 
+def write_files(changes: Sequence[tuple[str, bytes, bytes]]) -> None:
+    """Puts new bytes into several files (file, before, after): into all of them, or into none.
+
+    What was written before one fails is put back.
+
+    Raises:
+        NotWrittenError: as `write_file`; where there are others, with the name of the file that failed.
+    """
+    done: list[tuple[str, bytes, bytes]] = []
+    for file, before, after in changes:
+        try:
+            write_file(file, before, after)
+        except NotWrittenError as reason:
+            for earlier, old, new in reversed(done):
+                write_file(earlier, new, old)
+            raise NotWrittenError(str(reason) if len(changes) == 1 else f"of {file}: {reason}") from reason
+        done.append((file, before, after))
+
+
 def _replace(target: str, before: bytes, after: bytes, status: os.stat_result) -> None:
     import stat
     import tempfile

@@ -26,6 +26,7 @@ from h2dlint.discovery import (
 from h2dlint.engine import NOT_ANALYSED, UNUSED, Fixing, Job, Outcome, not_analysed
 from h2dlint.facts.copies import Copy
 from h2dlint.finding import Applicability, Finding, Needle, Severity
+from h2dlint.groups import Groups
 from h2dlint.notebooks import is_notebook
 from h2dlint.report import Report
 from h2dlint.run import run, work
@@ -93,8 +94,10 @@ def check_paths(paths: Sequence[str], configs: Configs, options: Options, done: 
         given = plan.seen - plan.dependents
         outcomes = [one for one in outcomes if plan.file_of(one) in given or not one.uses.isdisjoint(given)]
     left_alone: dict[str, str] = {}
-    if options.fixes is not None and options.fixes.write:
-        outcomes = [_written(plan, outcome, left_alone) for outcome in outcomes]
+    if options.fixes is not None:
+        outcomes, together = _across_files(plan, outcomes, options.fixes)
+        if options.fixes.write:
+            outcomes = _written(plan, outcomes, together, left_alone)
     findings = tuple(finding for outcome in outcomes for finding in outcome.findings)
     changes = {outcome.path: outcome.change for outcome in outcomes if outcome.change is not None}
     return Report(
@@ -106,7 +109,7 @@ def check_paths(paths: Sequence[str], configs: Configs, options: Options, done: 
         suppressed=sum(len(outcome.suppressed) for outcome in outcomes),
         seconds=time.perf_counter() - start,
         strict=plan.strict,
-        fixed=tuple(fixed for change in changes.values() for fixed in change.fixed),
+        fixed=tuple(sorted((one for change in changes.values() for one in change.fixed), key=lambda one: one.path)),
         refusals={
             (outcome.path, span, code): reason
             for outcome in outcomes
@@ -123,19 +126,45 @@ def check_paths(paths: Sequence[str], configs: Configs, options: Options, done: 
     )
 
 
-def _written(plan: _Plan, outcome: Outcome, left_alone: dict[str, str]) -> Outcome:
-    """Writes the changed file; the outcome without fixes, if it must be left alone."""
-    if outcome.change is None:
-        return outcome
-    from h2dlint.apply import NotWrittenError, write_file
+def _across_files(plan: _Plan, outcomes: list[Outcome], fixes: Fixes) -> tuple[list[Outcome], Groups]:
+    """The outcomes with the fixes made that change another file than their finding's, where that file was given too."""
+    if not any(finding.fix and finding.fix.elsewhere for outcome in outcomes for finding in outcome.findings):
+        return outcomes, Groups()
+    from h2dlint.across import Across
 
-    job = plan.jobs_by_path[outcome.path]
-    try:
-        write_file(job.file, outcome.change.before, outcome.change.after)
-    except NotWrittenError as reason:
-        left_alone[outcome.path] = str(reason)
-        return work(msgspec.structs.replace(job, fixing=None))
-    return outcome
+    jobs = {os.path.abspath(job.file): job for job in plan.jobs_by_path.values()}
+    across = Across(outcomes, jobs, plan.seen - plan.dependents)
+    if fixes.make:
+        across.make(Applicability.UNSAFE if fixes.unsafe else Applicability.SAFE)
+    return across.outcomes(), across.groups
+
+
+def _written(plan: _Plan, outcomes: list[Outcome], together: Groups, left_alone: dict[str, str]) -> list[Outcome]:
+    """Writes the changed files, those of one fix all or none; the outcomes, without fixes where a file must be left
+    alone.
+    """
+    from h2dlint.apply import NotWrittenError, write_files
+
+    by_path = {outcome.path: outcome for outcome in outcomes}
+    again: set[str] = set()
+    for group in together.of(outcome.path for outcome in outcomes if outcome.change is not None):
+        changes = {path: by_path[path].change for path in group if path in by_path}
+        pairs = [
+            (plan.jobs_by_path[path].file, change.before, change.after)
+            for path, change in changes.items()
+            if change is not None
+        ]
+        try:
+            write_files(pairs)
+        except NotWrittenError as reason:
+            left_alone.update({path: str(reason) for path, change in changes.items() if change is not None})
+            again |= set(group)
+    return [
+        work(msgspec.structs.replace(plan.jobs_by_path[outcome.path], fixing=None))
+        if outcome.path in again
+        else outcome
+        for outcome in outcomes
+    ]
 
 
 def add_ignores(report: Report, paths: Sequence[str], configs: Configs, options: Options, reason: str) -> Report:

@@ -255,6 +255,7 @@ def _with_fixes(
     keeps_form: KeepsForm | None,
 ) -> Outcome:
     """The outcome with its findings fixed, or with the fixes that they could have."""
+    from h2dlint.others import Others
     from h2dlint.repair import Repairer, made, with_fixes, without_comments
 
     if source.text.encode(source.encoding, "surrogatepass") != data:
@@ -270,7 +271,13 @@ def _with_fixes(
             one for one in _outcome(job, text, tree, copies, encoded).findings if one.verdict and one.code != UNPROVEN
         ]
 
-    repairer = Repairer(job.path, job.file, fixing.options, fixing.most, copies_of_text, findings_in, keeps_form)
+    def copies_in(project: Project, path: str, text: str, tree: ast.Module) -> Sequence[Copy]:
+        return _copies(project, SourceFile(path, text, "utf-8", tree, None), tree, codes=job.codes)
+
+    others = Others(project, copies_in)
+    repairer = Repairer(
+        job.path, job.file, fixing.options, fixing.most, copies_of_text, findings_in, keeps_form, others
+    )
     change: Change | None = None
     text = source.text
     if fixing.make:

@@ -39,13 +39,26 @@ class Edit(Struct, frozen=True):
     replacement: str
 
 
+class FileEdits(Struct, frozen=True):
+    """The part of a rewrite that goes into another file than the finding's."""
+
+    path: str
+    """As shown to users."""
+    edits: tuple[Edit, ...]
+    content_hash: str
+    """Of the text that the edits are for."""
+
+
 class Fix(Struct, frozen=True):
-    """A rewrite of one file, bound to the text it was computed from by that text's hash."""
+    """A rewrite, bound to the text it was computed from by that text's hash."""
 
     title: str
     applicability: Applicability
     edits: tuple[Edit, ...]
+    """What changes in the finding's own file; nothing where all of it is elsewhere."""
     content_hash: str
+    elsewhere: tuple[FileEdits, ...] = ()
+    """What changes in other files, together with the edits here or not at all."""
 
 
 class Finding(Struct, frozen=True):

@@ -9,6 +9,7 @@ import ast
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -22,6 +23,9 @@ from h2dlint.fixing.proposal import propose, site_of
 from h2dlint.fixing.site import Refusal
 from h2dlint.report import Fixed, Key
 from h2dlint.source import parse
+
+if TYPE_CHECKING:
+    from h2dlint.others import Others
 
 MOST_ROUNDS = 10
 """Fixes that wait for others come in the next round; more rounds than this mean that something goes in a circle."""
@@ -67,8 +71,12 @@ class Repairer:
         copies_of: CopiesOf,
         findings_in: FindingsIn,
         keeps_form: KeepsForm | None = None,
+        others: Others | None = None,
     ) -> None:
-        """`path` is what the file is called, `file` what to open; fixes of more than `most` are never made."""
+        """`path` is what the file is called, `file` what to open; fixes of more than `most` are never made.
+
+        `others` says of other files what a fix there would do. Such fixes are proposed, not made.
+        """
         self._path = path
         self._file = file
         self._options = options
@@ -76,6 +84,7 @@ class Repairer:
         self._copies_of = copies_of
         self._findings_in = findings_in
         self._keeps_form = keeps_form
+        self._others = others
         self._analysed: dict[str, Sequence[Copy]] = {}
         self._failed: dict[tuple[str, str], dict[str, str]] = {}
         """Copy (function and text) -> title -> why that rewrite does not hold."""
@@ -98,14 +107,18 @@ class Repairer:
         while True:
             offers, refusals = self._offers(state)
             pending = [offer for offer in offers if offer.key not in fixes]
-            held, failed = self._tested(state, pending, together=False)
+            held, failed = self._tested(state, [one for one in pending if not one.fix.elsewhere], together=False)
+            for offer in pending:
+                if offer.fix.elsewhere:
+                    self._settle(state, [], offer, held, failed)
             fixes.update({offer.key: offer.fix for offer in held})
             if not failed:
                 return Proposals(fixes, refusals)
 
     def _state(self, text: str, tree: ast.Module) -> _State:
         copies = self._copies(text, tree)
-        document = Document(self._path, text, tree, self._file)
+        others = self._others.document if self._others is not None else None
+        document = Document(self._path, text, tree, self._file, others)
         return _State.of(document, copies, self._findings_in(text, tree, copies))
 
     def _copies(self, text: str, tree: ast.Module) -> Sequence[Copy]:
@@ -119,7 +132,7 @@ class Repairer:
         state = self._state(text, tree)
         while True:
             offers, _ = self._offers(state)
-            wanted = [offer for offer in offers if _allowed(offer.fix, self._most)]
+            wanted = [one for one in offers if _allowed(one.fix, self._most) and not one.fix.elsewhere]
             if not wanted:
                 return None
             held, failed = self._tested(state, _independent(state.document, wanted), together=True)
@@ -168,7 +181,7 @@ class Repairer:
     def _settle(
         self, state: _State, beside: list[_Offer], offer: _Offer, held: list[_Offer], failed: list[_Offer]
     ) -> None:
-        reason = self._holds(state, [*beside, offer])
+        reason = self._holds_elsewhere(state, offer) if offer.fix.elsewhere else self._holds(state, [*beside, offer])
         if reason is None:
             held.append(offer)
             return
@@ -185,11 +198,42 @@ class Repairer:
             return NO_LONGER_PARSES
         if self._keeps_form is not None and not self._keeps_form(text):
             return LOST_ITS_FORM
-        copies = self._copies(text, tree)
-        allowed = state.reported.copy()
-        for offer in offers:
-            allowed[offer.copy.function, False] -= 1
-        return None if all(number <= allowed[where] for where, number in _reported(copies).items()) else NOT_CURED
+        return _cured(state, offers, self._copies(text, tree))
+
+    def _holds_elsewhere(self, state: _State, offer: _Offer) -> str | None:
+        """The same for a fix that changes other files: it cures the copy here, and nothing new comes up there."""
+        if self._others is None:
+            return NOT_CURED
+        texts: dict[str, str] = {}
+        for part in offer.fix.elsewhere:
+            other = self._others.document(part.path)
+            if other is None or other.content_hash != part.content_hash:
+                return NOT_CURED
+            texts[part.path] = apply_edits(other.text, part.edits)
+        text = apply_edits(state.document.text, offer.fix.edits)
+        trees = {path: _compiled(new) for path, new in {**texts, self._path: text}.items()}
+        for path, new in texts.items():
+            tree = trees[path]
+            if tree is None:
+                return NO_LONGER_PARSES
+            before = _reported(self._others.copies_now(path))
+            if not _no_more(self._others.copies_with(texts, path, new, tree), before):
+                return NOT_CURED
+        own = trees[self._path]
+        if own is None:
+            return NO_LONGER_PARSES
+        return _cured(state, [offer], self._others.copies_with(texts, self._path, text, own))
+
+
+def _cured(state: _State, offers: Sequence[_Offer], copies: Sequence[Copy]) -> str | None:
+    allowed = state.reported.copy()
+    for offer in offers:
+        allowed[offer.copy.function, False] -= 1
+    return None if _no_more(copies, allowed) else NOT_CURED
+
+
+def _no_more(copies: Sequence[Copy], allowed: Counter[tuple[str, bool]]) -> bool:
+    return all(number <= allowed[where] for where, number in _reported(copies).items())
 
 
 class _Offer(Struct, frozen=True):

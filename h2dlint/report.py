@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -26,6 +26,13 @@ class Fixed(Struct, frozen=True):
     """Where the copy was when its turn came; fixes made before it may have moved it."""
     message: str
     """What was said of it."""
+    into: tuple[str, ...] = ()
+    """The other files that were changed for it."""
+
+
+def changed_files(fixed: Iterable[Fixed]) -> set[str]:
+    """The files that these fixes changed."""
+    return {path for one in fixed for path in (one.into or (one.path,))}
 
 
 class Report(Struct, frozen=True):

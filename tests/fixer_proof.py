@@ -86,13 +86,13 @@ def run(code: str, case: Case, sizes: tuple[int, int], dtype: torch.dtype, devic
 
 def run_stood_in(code: str, case: Case, sizes: tuple[int, int], dtype: torch.dtype) -> Any:
     """The same with the stand-in: what happens where an accelerator is present, on the CPU."""
-    with _pretending(), StandIn(), warnings.catch_warnings():
+    with pretending(), StandIn(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a loader warns that it has nobody to pin for
         return run(code.replace('"cuda"', '"cpu"'), case, sizes, dtype, "cpu")
 
 
 @contextmanager
-def _pretending() -> Iterator[None]:
+def pretending() -> Iterator[None]:
     available, synchronize = torch.cuda.is_available, torch.cuda.synchronize
     torch.cuda.is_available = lambda: True
     torch.cuda.synchronize = lambda device=None: None

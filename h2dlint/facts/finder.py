@@ -12,7 +12,7 @@ import os
 import re
 import tokenize
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 MAX_BYTES = 1_500_000
 """Larger files are generated ones: not read for what they define."""
@@ -87,6 +87,10 @@ class Finder:
         if file not in self._texts:
             self._texts[file] = _read(file)
         return self._texts[file]
+
+    def assume(self, texts: Mapping[str, str]) -> None:
+        """Take these texts for what is in the files, by absolute path: somebody is about to write them."""
+        self._texts.update(texts)
 
     def worth_following(self, file: str, name: str) -> bool:
         """Whether what a file defines as `name` may say anything about tensors: looked up in its text, unparsed."""

@@ -5,7 +5,12 @@ One `Project` serves one run in one process. Nothing of the checked code is ever
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from h2dlint.facts.options import FactOptions
 from h2dlint.facts.stores import Stores
+
+_DEFAULTS = FactOptions()
 
 
 class Project(Stores):
@@ -13,6 +18,12 @@ class Project(Stores):
 
     Built in layers, each on the one before: running functions, resolving names, answering calls, looking up attributes.
     """
+
+    def __init__(self, options: FactOptions = _DEFAULTS, assumed: Mapping[str, str] | None = None) -> None:
+        """`assumed`: texts that stand for those of files on the disk, by absolute path."""
+        super().__init__(options)
+        self.assumed: Mapping[str, str] = assumed or {}
+        self._finder.assume(self.assumed)
 
     def files_read(self, start: int = 0) -> list[str]:
         """The files whose modules have been read so far, by absolute path, in that order, from number `start` on."""

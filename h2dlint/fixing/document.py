@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+from collections.abc import Callable
 from functools import cached_property
 
 from h2dlint.facts.copies import Span
@@ -13,7 +14,16 @@ from h2dlint.regions import Lines
 class Document:
     """A parsed file. Positions are character offsets into `text`."""
 
-    def __init__(self, path: str, text: str, tree: ast.Module, file: str = "") -> None:
+    def __init__(
+        self,
+        path: str,
+        text: str,
+        tree: ast.Module,
+        file: str = "",
+        others: Callable[[str], Document | None] | None = None,
+    ) -> None:
+        """`others` gives another file of the project by its path as shown; None for one that cannot be rewritten."""
+        self._others = others
         self.path = path
         """As shown to users."""
         self.file = file or path
@@ -64,6 +74,10 @@ class Document:
             if isinstance(node, ast.expr):
                 found.setdefault(self.lines.offsets(node), node)  # the walk meets the outer one first
         return found
+
+    def other(self, path: str) -> Document | None:
+        """Another file, as it is now, where a fix may have to go; None where no other file may be rewritten."""
+        return self._others(path) if self._others is not None else None
 
     def node_at(self, span: Span) -> ast.expr | None:
         """The outermost expression that takes up exactly `span`."""

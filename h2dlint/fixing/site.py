@@ -6,10 +6,11 @@ import ast
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import Struct
 
-from h2dlint.facts.copies import Copy, Span
-from h2dlint.finding import Applicability, Edit, Fix
+from h2dlint.facts.copies import Copy, Place, Span
+from h2dlint.finding import Applicability, Edit, FileEdits, Fix
 from h2dlint.fixing.document import Document
 from h2dlint.fixing.options import FixOptions
 
@@ -161,6 +162,23 @@ class Site(Struct, frozen=True, eq=False):
         from h2dlint.fixing.layout import add_keyword
 
         return add_keyword(self.document, call, name, value)
+
+    def in_other_file(self, place: Place) -> Site | None:
+        """The call at a place of the chain in another file, as the site of a rewrite; None where there is none.
+
+        It knows nothing of what must have happened before the copy: whoever pins there needs the guard.
+        """
+        document = self.document.other(place.path)
+        call = document.node_at(place.span) if document is not None else None
+        if document is None or not isinstance(call, ast.Call):
+            return None
+        copy = msgspec.structs.replace(self.copy, path=document.path, to_accelerator=False)
+        return Site(document, copy, call, document.statement_of(call), document.function_of(call), self.options)
+
+    def fix_elsewhere(self, fix: Fix, path: str) -> Fix:
+        """A rewrite of another file as the fix of this copy."""
+        part = FileEdits(path, fix.edits, fix.content_hash)
+        return Fix(fix.title, fix.applicability, (), self.document.content_hash, (part,))
 
     def fix(self, title: str, applicability: Applicability, edits: Iterable[Edit]) -> Fix:
         """The finished rewrite, bound to this text; edits in order, each once."""

@@ -180,4 +180,5 @@ class Carrier:
         sources = self.module.sources(apply_edits(self.module.text, fix.edits))
         if sources is None:
             return None
-        return Fix(fix.title, fix.applicability, self.module.notebook.edits(sources), self._hash)
+        edits = self.module.notebook.edits(sources) if fix.edits else ()
+        return Fix(fix.title, fix.applicability, edits, self._hash, fix.elsewhere)

@@ -125,9 +125,10 @@ def _noted(gutter: int, sign: str, text: str, role: str, width: int) -> Iterator
 def _change(fix: Fix, source: Lines, changed: Sequence[Changed], gutter: int, width: int) -> Iterator[Text]:
     """`= fix: ...` and the lines that go and come."""
     option = "--fix" if fix.applicability is Applicability.SAFE else "--fix --unsafe-fixes"
-    yield from _noted(gutter, " =", f"fix ({option}): {fix.title}", "help", width)
+    where = "".join(f", in {part.path}" for part in fix.elsewhere)
+    yield from _noted(gutter, " =", f"fix ({option}): {fix.title}{where}", "help", width)
     rows = rows_in_cells(changed) if changed else []
-    if fix.content_hash == hash_of(source.text):
+    if fix.edits and fix.content_hash == hash_of(source.text):
         rows = rows_of(fix, source)
     digits = max((len(str(row.number)) for row in rows), default=1)
     for row in rows:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from h2dlint.facts.copies import Copy, Place, Span
-from h2dlint.finding import DOCS_URL, Finding, Fix
+from h2dlint.finding import DOCS_URL, Edit, FileEdits, Finding, Fix
 from h2dlint.notebooks.view import CellView
 from h2dlint.output import listed
 from h2dlint.output.summary import counts
@@ -112,6 +112,7 @@ def _fixed(fixed: Fixed) -> dict[str, Any]:
         "code": fixed.code,
         "title": fixed.title,
         "applicability": fixed.applicability.value,
+        **({"into": list(fixed.into)} if fixed.into else {}),
     }
 
 
@@ -131,11 +132,19 @@ def _place(place: Place, cells: CellView) -> dict[str, Any]:
     return {"path": place.path, "line": place.span.line, **cell, "message": place.message}
 
 
+def _edits(edits: Iterable[Edit]) -> list[dict[str, Any]]:
+    return [{"start": edit.start, "end": edit.end, "replacement": edit.replacement} for edit in edits]
+
+
+def _elsewhere(part: FileEdits) -> dict[str, Any]:
+    return {"path": part.path, "edits": _edits(part.edits), "content_hash": part.content_hash}
+
+
 def _fix(fix: Fix) -> dict[str, Any]:
-    edits = [{"start": edit.start, "end": edit.end, "replacement": edit.replacement} for edit in fix.edits]
     return {
         "applicability": fix.applicability.value,
         "title": fix.title,
-        "edits": edits,
+        "edits": _edits(fix.edits),
+        **({"elsewhere": list(map(_elsewhere, fix.elsewhere))} if fix.elsewhere else {}),
         "content_hash": fix.content_hash,
     }

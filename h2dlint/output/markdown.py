@@ -48,8 +48,9 @@ def _details(finding: Finding, refusal: str) -> Iterator[str]:
         yield text_of(finding.help)
         yield ""
     if finding.fix is not None:
+        into = "".join(f", in {code_of(part.path)}" for part in finding.fix.elsewhere)
         option = "--fix" if finding.fix.applicability is Applicability.SAFE else "--fix --unsafe-fixes"
-        yield f"`h2dlint check {option}` can do it: {text_of(finding.fix.title)}."
+        yield f"`h2dlint check {option}` can do it: {text_of(finding.fix.title)}{into}."
         yield ""
     elif refusal:
         yield f"Needs a person: {text_of(refusal)}."

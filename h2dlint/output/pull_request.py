@@ -12,7 +12,7 @@ from h2dlint.notebooks.view import CellView
 from h2dlint.output import listed
 from h2dlint.output.summary import plural
 from h2dlint.output.terminal import harmless
-from h2dlint.report import Fixed, Report
+from h2dlint.report import Fixed, Report, changed_files
 
 MOST_LEFT = 50
 """So many findings that need a person are listed; GitHub takes 65,536 characters in all."""
@@ -48,7 +48,7 @@ def _introduction(report: Report, left: list[Finding]) -> Iterator[str]:
         "These copies ask for `non_blocking=True` and make the host wait all the same, because of how their source "
         "lies in memory."
     )
-    files = len({fixed.path for fixed in report.fixed})
+    files = len(changed_files(report.fixed))
     fixed = f"{plural(len(report.fixed), 'copy', 'copies')} in {plural(files, 'file')} rewritten"
     parts = [fixed] if report.fixed else []
     parts += [f"{plural(len(left), 'finding')} left for a person"] if left else []
@@ -70,7 +70,9 @@ def _changed(report: Report) -> Iterator[str]:
 def _one_change(fixed: Fixed, cells: CellView) -> str:
     unsafe = ", **unsafe: look at it closely**" if fixed.applicability is Applicability.UNSAFE else ""
     why = f": {_text(fixed.message)}" if fixed.message else ""
-    return f"- {_where(fixed.path, fixed.span, cells)} {_rule(fixed.code)}{why}. **{_text(fixed.title)}**{unsafe}."
+    into = f" in {', '.join(map(_code, fixed.into))}" if fixed.into else ""
+    place = _where(fixed.path, fixed.span, cells)
+    return f"- {place} {_rule(fixed.code)}{why}. **{_text(fixed.title)}**{into}{unsafe}."
 
 
 def _left(report: Report, left: list[Finding]) -> Iterator[str]:

@@ -83,8 +83,9 @@ def _result(finding: Finding, rule: int, fingerprint: str, text: str | None) -> 
         result["relatedLocations"] = [{"id": number, **one} for number, one in enumerate(related, 1)]
         flow = [*related, _location(finding.path, finding.span, "the copy")]
         result["codeFlows"] = [{"threadFlows": [{"locations": [{"location": one} for one in flow]}]}]
-    if finding.fix is not None and text is not None and finding.fix.content_hash == hash_of(text):
-        result["fixes"] = [_fix(finding, finding.fix, Lines.of(text))]
+    fix = finding.fix if text is not None and finding.fix is not None and not finding.fix.elsewhere else None
+    if fix is not None and text is not None and fix.content_hash == hash_of(text):
+        result["fixes"] = [_fix(finding, fix, Lines.of(text))]
     result["properties"] = {"verdict": finding.verdict.value if finding.verdict else None, "hot": finding.hot}
     return result
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from h2dlint.finding import Applicability, Finding, Severity
-from h2dlint.report import Report
+from h2dlint.report import Report, changed_files
 
 
 def counts(findings: Sequence[Finding]) -> dict[Severity, int]:
@@ -41,7 +41,7 @@ def closing_line(report: Report, findings: Sequence[Finding], show_unproven: boo
 
 def fixed_part(report: Report, verb: str) -> str:
     """`Fixed 12 findings in 5 files`."""
-    files = len({fixed.path for fixed in report.fixed})
+    files = len(changed_files(report.fixed))
     return f"{verb} {plural(len(report.fixed), 'finding')} in {plural(files, 'file')}"
 
 
