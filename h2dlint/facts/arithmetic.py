@@ -248,6 +248,8 @@ def device_test(node: ast.Compare, left: Value, right: Value) -> Value | None:
     holder = node.left
     if isinstance(holder, ast.Attribute) and holder.attr == "type":
         holder = holder.value
+    if isinstance(holder, ast.Call) and key_of(holder.func) in ("torch.device", "device") and len(holder.args) == 1:
+        holder = holder.args[0]
     name = key_of(holder)
     base, _, last = name.rpartition(".")
     names_device = "device" in last and (

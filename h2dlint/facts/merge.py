@@ -132,6 +132,7 @@ def deciding(outcomes: list[Outcome]) -> list[Outcome]:
     """The function on its own where that proves something; else its callers, where they are seen, and theirs."""
     outcomes = [outcome for outcome in outcomes if not _contradicts_itself(outcome)] or outcomes
     outcomes = [outcome for outcome in outcomes if not _says_nothing(outcome)] or outcomes
+    outcomes = [outcome for outcome in outcomes if not _runs_on_host(outcome)] or outcomes
     own = [outcome for outcome in outcomes if not outcome.context]
     if own and not any(outcome.unsettled for outcome in own):
         return own
@@ -151,6 +152,39 @@ def _says_nothing(outcome: Outcome) -> bool:
 def _form_of(node: ast.AST) -> str:
     """What makes two tests the same."""
     return ast.dump(node)
+
+
+def _runs_on_host(outcome: Outcome) -> bool:
+    """A way taken because another tensor than the copy's was found on the host: then the program may well run there."""
+    if outcome.verdict is not Verdict.FAKE_ASYNC:
+        return False
+    own = set(map(ast.unparse, _operands(outcome.node)))
+    tested = (_found_on_host(tag.node, tag.holds) for tag in outcome.tags if tag.kind == "path")
+    return any(one is not None and ast.unparse(one) not in own for one in tested)
+
+
+def _operands(node: ast.AST) -> list[ast.expr]:
+    """What a copy moves: the receiver and the arguments of its call."""
+    if not isinstance(node, ast.Call):
+        return []
+    return [*([node.func.value] if isinstance(node.func, ast.Attribute) else []), *node.args]
+
+
+def _found_on_host(test: ast.AST, holds: bool) -> ast.expr | None:
+    """The tensor that a test finds on the host: `x.is_cuda` that is false, `x.device.type == "cpu"` that is true."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _found_on_host(test.operand, not holds)
+    if isinstance(test, ast.Attribute) and test.attr in ("is_cuda", "is_cpu"):
+        return test.value if (test.attr == "is_cpu") == holds else None
+    if not (isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Eq, ast.NotEq))):
+        return None
+    left, right = test.left, test.comparators[0]
+    named = isinstance(left, ast.Attribute) and left.attr == "type" and isinstance(right, ast.Constant)
+    if not named or not isinstance(left, ast.Attribute) or not isinstance(right, ast.Constant):
+        return None
+    says_host = (right.value == "cpu") == (isinstance(test.ops[0], ast.Eq) == holds)
+    is_tensor = isinstance(left.value, ast.Attribute) and left.value.attr == "device"
+    return left.value.value if says_host and is_tensor and isinstance(left.value, ast.Attribute) else None
 
 
 def _contradicts_itself(outcome: Outcome) -> bool:
