@@ -230,6 +230,8 @@ def _unknown_attribute(value: Unknown, name: str, node: ast.Attribute) -> Value:
         return DeviceValue(Device("", key))
     if name == "dtype":
         return Unknown(key, "dtype")
+    if name == "shape":
+        return Unknown(key, "shape")
     if name in ("data", "T", "mT"):
         return Unknown(key)
     return Unknown(key, value.why if value.why == "batch" else "")

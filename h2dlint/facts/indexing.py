@@ -138,10 +138,15 @@ def _element_of(value: Value, node: ast.Subscript, evaluate: Evaluate, frame: Fr
         return value.batch
     if not isinstance(node.slice, ast.Slice):
         evaluate(node.slice, frame)
+    if isinstance(value, Unknown) and value.why == "shape" and isinstance(node.slice, ast.Slice):
+        return Unknown(why="shape")  # its positions are not those of the whole
+    if isinstance(value, Unknown) and value.why == "shape" and not value.key:
+        return Unknown(why="number")
     if isinstance(value, Unknown) and value.key:
-        index = evaluate(node.slice, frame) if isinstance(node.slice, ast.Constant) else None
+        index = evaluate(node.slice, frame) if isinstance(node.slice, (ast.Constant, ast.UnaryOp)) else None
         if isinstance(index, Const):
-            return Unknown(f"{value.key}[{index.value!r}]", value.why if value.why == "number" else "")
+            why = "number" if value.why in ("number", "shape") else ""
+            return Unknown(f"{value.key}[{index.value!r}]", why)
     return NOTHING
 
 

@@ -86,6 +86,8 @@ def unpacked(value: Value, count: int, node: ast.AST, frame: Frame) -> list[Valu
         return list(inner.items)
     if isinstance(inner, Instance) and inner.fields is not None and len(inner.fields) == count:
         return [held for _, held in inner.fields]
+    if isinstance(inner, Unknown) and inner.why == "shape":
+        return [Unknown(f"{inner.key}[{at}]" if inner.key else "", "number") for at in range(count)]
     if isinstance(inner, Unknown) and inner.key:
         return [Unknown(f"{inner.key}[{position}]") for position in range(count)]
     return [item_of(inner, node, frame)] * count

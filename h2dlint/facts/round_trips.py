@@ -120,8 +120,29 @@ def round_trips(module: ModuleInfo, named: Iterable[ast.Call]) -> RoundTrips:
         _Trip(down.call, up, _home(down.source, down.owner, down.function) == down.home)
         for down in downs
         for up in _ways_up(down, moves, uploads, asked)
+        if not _is_one_or_the_other(module, down.call, up)
     ]
     return RoundTrips(tuple(trips), frozenset(place_of(down.call) for down in downs), names)
+
+
+def _is_one_or_the_other(module: ModuleInfo, one: ast.Call, other: ast.Call) -> bool:
+    """Whether a flag decides which of two calls is made: they stand in both branches of `if flag:`."""
+    for node in ast.walk(module.tree):
+        if not isinstance(node, ast.If) or not node.orelse:
+            continue
+        test = node.test.operand if isinstance(node.test, ast.UnaryOp) else node.test
+        arms = [any(_holds_line(part, call) for part in node.body) for call in (one, other)]
+        rest = [any(_holds_line(part, call) for part in node.orelse) for call in (one, other)]
+        if isinstance(test, (ast.Name, ast.Attribute)) and (arms, rest) in (
+            ([True, False], [False, True]),
+            ([False, True], [True, False]),
+        ):
+            return True
+    return False
+
+
+def _holds_line(statement: ast.stmt, call: ast.Call) -> bool:
+    return statement.lineno <= call.lineno <= (statement.end_lineno or statement.lineno)
 
 
 def _never_asks(call: ast.Call) -> bool:

@@ -400,7 +400,7 @@ def _bring_home(array: Array | None, dtype: str | None, site: Site) -> Value:
 
 
 def _why_unknown(source: Value, site: Site) -> str:
-    if isinstance(source, Unknown) and source.why not in ("", "number", "dtype"):
+    if isinstance(source, Unknown) and source.why not in ("", "number", "dtype", "shape"):
         return source.why
     text = site.text()
     return f"where `{text}` lies cannot be followed" if text else "where the source lies cannot be followed"
