@@ -288,6 +288,8 @@ def _move_one(source: Value, place: Value, dtype: str | None, order: str, copies
         return _move_unknown(source, array, device, dtype, site)
     if array.device == device or (array.device.is_accelerator and device.is_accelerator):
         return _stay(array, device, dtype, copies, site)
+    if array.device.is_cpu and _was_made_for(site, array):
+        return _stay(array, array.device, dtype, copies, site)
     if array.device.is_cpu:
         return _send(array, device, dtype, order, site)
     if device.is_cpu:
@@ -295,6 +297,25 @@ def _move_one(source: Value, place: Value, dtype: str | None, order: str, copies
     if site.named:  # device to device, or to host memory that torch pins when asked: it waits on neither way
         record(site, Ruling(Verdict.ASYNC, Direction.UNKNOWN, (), array) if site.asked else NO_TRANSFER)
     return array.but(device=device, dtype=dtype or array.dtype, memory=Memory.UNKNOWN)
+
+
+def _was_made_for(site: Site, array: Array) -> bool:
+    """Whether this function made the tensor with `device=self.device`, and now moves it to the very same."""
+    trail = array.trail
+    while trail is not None and trail.previous is not None:
+        trail = trail.previous
+    function, call = site.frame.function, site.node
+    if trail is None or trail.path != site.frame.module.path or not isinstance(call, ast.Call):
+        return False
+    first, last = getattr(function, "lineno", 0), getattr(function, "end_lineno", None) or 0
+    given = [*call.args[:1], *(word.value for word in call.keywords if word.arg == "device")]
+    target = next((one for one in given if isinstance(one, ast.Attribute)), None)
+    if target is None or not first <= getattr(trail.node, "lineno", 0) <= last:
+        return False
+    return any(
+        word.arg == "device" and ast.unparse(word.value) == ast.unparse(target)
+        for word in getattr(trail.node, "keywords", ())
+    )
 
 
 def _stay(array: Array, device: Device, dtype: str | None, copies: bool, site: Site) -> Value:
