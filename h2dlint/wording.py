@@ -40,6 +40,18 @@ def hazard_severity(hazard: Hazard) -> Severity:
     return Severity.ERROR if hazard.certain else Severity.WARNING
 
 
+def missed_wait(copy: Copy, hazard: Hazard) -> str:
+    """What to add where something waits in between, for another stream than the copy's."""
+    if hazard.missed is None:
+        return ""
+    return f"; the wait on {where(copy, hazard.missed)} is for another stream"
+
+
+def hazard_trace(copy: Copy, hazard: Hazard) -> tuple[Place, ...]:
+    """The chain of a copy with the places of its hazard."""
+    return (*copy.trace, *(() if hazard.missed is None else (hazard.missed,)), hazard.place)
+
+
 def quoted(text: str, otherwise: str) -> str:
     """The code in backquotes if it is one short line, else the words `otherwise`."""
     return f"`{text}`" if text and len(text) <= SHORT and "\n" not in text and "`" not in text else otherwise

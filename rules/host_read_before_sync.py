@@ -26,8 +26,9 @@ is none, leave `non_blocking` out: a waiting copy is right, and no slower.
 
 ## Known limits
 
-A source of unknown device is taken to be on one, as whoever writes `non_blocking=True` means. A result that is passed
-on as a tensor is not followed out of the functions that are seen.
+A wait counts if it is for the stream of the copy, or for one that was told to wait for that; of a stream that cannot be
+told from others any wait counts. A source of unknown device is taken to be on one, as whoever writes
+`non_blocking=True` means. A result that is passed on as a tensor is not followed out of the functions that are seen.
 
 ## Fix safety
 
@@ -83,9 +84,10 @@ def check(copy: Copy, node: cst.Call | None) -> Iterator[Finding]:
     how = "its ndarray is handed on" if handed_on else "the host reads the result"
     yield META.finding(
         copy,
-        f"{how} ({at}) before anything waits for this copy: what is there may be the old bytes",
+        f"{how} ({at}) before anything waits for this copy: what is there may be the old bytes"
+        f"{wording.missed_wait(copy, hazard)}",
         help="wait before the read: an event recorded after the copy, or the stream's `synchronize()`; or leave "
         "`non_blocking` out",
         severity=wording.hazard_severity(hazard),
-        trace=(*copy.trace, hazard.place),
+        trace=wording.hazard_trace(copy, hazard),
     )

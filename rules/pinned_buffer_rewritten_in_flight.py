@@ -31,7 +31,9 @@ copy, and wait for it before writing again; with two buffers in turn, one event 
 ## Known limits
 
 What waits: `synchronize` of a device, stream or event, `.item()`, `.tolist()`, `.cpu()` and other transfers that wait,
-and calls whose names say so. An event counts for what was issued before it was recorded. Two parts of a buffer named by
+and calls whose names say so. An event counts for what was issued before it was recorded, in its stream. A wait for
+another stream than the copy's is none, unless that was told to wait for the copy's before; where the streams are
+attributes it is a warning, since a caller may have made one of them current. Two parts of a buffer named by
 indices are taken to overlap only where that is certain, and buffers taken out of a list by an index are not followed.
 
 ## Fix safety
@@ -100,7 +102,7 @@ def check(copy: Copy, node: cst.Call | None) -> Iterator[Finding]:
     else:
         message = (
             f"{wording.source(copy)} is written again ({at}) while this copy may still be reading it: what arrives may "
-            "be the new bytes"
+            f"be the new bytes{wording.missed_wait(copy, hazard)}"
         )
     yield META.finding(
         copy,
@@ -110,5 +112,5 @@ def check(copy: Copy, node: cst.Call | None) -> Iterator[Finding]:
             "itself), or record an event after the copy and wait for it before writing"
         ),
         severity=wording.hazard_severity(hazard),
-        trace=(*copy.trace, hazard.place),
+        trace=wording.hazard_trace(copy, hazard),
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TypeAlias
 
-from h2dlint.facts import builtin_calls, events, numpy_calls, pinned, torch_calls, transfers
+from h2dlint.facts import builtin_calls, events, numpy_calls, pinned, streams, torch_calls, transfers
 from h2dlint.facts.attributes import attribute_of, instance_attribute
 from h2dlint.facts.domain import (
     NOTHING,
@@ -19,6 +19,7 @@ from h2dlint.facts.domain import (
     Choice,
     Class,
     Const,
+    Event,
     Function,
     Instance,
     Loader,
@@ -48,9 +49,7 @@ def call(node: ast.Call, frame: Frame, evaluate: Evaluate) -> Value:
     value = _call(node, frame, evaluate)
     func = node.func
     kind = _kind(func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else "")
-    if kind:
-        _mark(kind, node, frame)
-    return value
+    return _mark(kind, node, frame, evaluate) or value if kind else value
 
 
 _FILLERS = frozenset(["readinto", "readinto1", "recv_into", "recvfrom_into"])
@@ -62,20 +61,43 @@ def _kind(name: str) -> str:
     """What a call by this name says of what is in flight: that the host waits, or that an event is recorded."""
     if name in ("record", "record_event", "record_stream"):  # who records a stream waits for it somewhere
         return "records"
-    if name == "wait":
+    if name in ("wait", "wait_stream", "wait_event"):
         return name
     return "waits" if events.name_says_wait(name) else ""
 
 
-def _mark(kind: str, node: ast.Call, frame: Frame) -> None:
+def _mark(kind: str, node: ast.Call, frame: Frame, evaluate: Evaluate) -> Value | None:
+    """Carry out what a call says of what is in flight; the event that it gives, if any."""
     func = node.func
-    receiver = ast.unparse(func.value) if isinstance(func, ast.Attribute) else ""
+    owner = func.value if isinstance(func, ast.Attribute) else None
+    given = node.args[0] if node.args else node.keywords[0].value if len(node.keywords) == 1 else None
+    receiver = streams.event_of(owner, frame, evaluate)
+
+    def stream(expression: ast.expr | None) -> str:
+        return streams.named_by(expression, frame, evaluate) or streams.ANY
+
+    def given_stream() -> str:
+        return streams.current(frame) if given is None else stream(given)
+
     if kind == "records":
         name = func.attr if isinstance(func, ast.Attribute) else ""
-        given = ast.unparse(node.args[0]) if name == "record_event" and node.args else events.UNNAMED
-        events.record_event(frame, receiver if name == "record" else given)
+        if name == "record":
+            events.record_event(frame, receiver, given_stream())
+        elif name == "record_event":
+            made = Event(f"{frame.module.file}:{node.lineno}:{node.col_offset}") if given is None else None
+            events.record_event(frame, made.key if made else streams.event_of(given, frame, evaluate), stream(owner))
+            return made
+        else:
+            events.record_event(frame, events.UNNAMED, streams.ANY)
+    elif kind == "wait_stream":
+        events.order(frame, stream(owner), stream(given))
+    elif kind == "wait_event":
+        events.order(frame, stream(owner), event=streams.event_of(given, frame, evaluate))
+    elif kind == "wait" and receiver in events.state_of(frame).events:
+        events.order(frame, given_stream(), event=receiver)  # a stream waits, and the host goes on
     else:
-        events.wait(frame, receiver, of_device=kind == "wait")
+        events.wait(frame, receiver, stream(owner), node=node)
+    return None
 
 
 def _call(node: ast.Call, frame: Frame, evaluate: Evaluate) -> Value:

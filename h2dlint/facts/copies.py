@@ -142,6 +142,8 @@ class Hazard(Struct, frozen=True):
     """Whether the code shows it, whatever is passed and configured."""
     across_calls: bool = False
     """The other half comes with a later call, and who makes that is not seen."""
+    missed: Place | None = None
+    """A wait in between that is for another stream."""
 
 
 class Copy(Struct, frozen=True):

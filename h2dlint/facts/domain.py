@@ -182,6 +182,18 @@ class DeviceValue(Value, frozen=True):
     device: Device
 
 
+class Stream(Value, frozen=True):
+    """A queue of a device's work, known by where it was made (streams.py)."""
+
+    key: str
+
+
+class Event(Value, frozen=True):
+    """What a stream's `record_event()` gives, known by where that stands."""
+
+    key: str
+
+
 class Array(Value, frozen=True):
     """A tensor, an ndarray, a module's parameters taken as one, or one leaf of a loader's batch."""
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
+from h2dlint.facts import streams
 from h2dlint.facts.copies import Direction, HazardKind
 from h2dlint.facts.domain import (
     POINTER,
@@ -38,6 +39,7 @@ from h2dlint.facts.outcomes import Sighting
 from h2dlint.facts.parts import HIDES, SEVERAL, WHOLE, is_varying, names_in, overlap, starts_further_in
 
 NEVER: frozenset[str] = frozenset()
+_ANYWHERE = frozenset({streams.ANY})
 UNNAMED = ""
 """An event that has no name where it is recorded: whoever holds it may wait for it."""
 MAX_TOUCHES = 24
@@ -67,6 +69,10 @@ class Flight(Struct, frozen=True, eq=False):
     """It was issued in a call from here."""
     exposed: Trail | None = None
     """Where an ndarray was made of the memory: who gets that reads it without a wait of its own."""
+    streams: frozenset[str] = NEVER
+    """The streams that are not done before it is: its own, and those that were told to wait for it (streams.py)."""
+    missed: Trail | None = None
+    """A wait that was for another stream."""
 
 
 class Touch(Struct, frozen=True, eq=False):
@@ -91,6 +97,8 @@ class InFlight(Value, frozen=True, eq=False):
     reads: tuple[Touch, ...] = ()
     events: frozenset[str] = NEVER
     """Events recorded on the way here."""
+    ordered: bool = False
+    """Whether a stream was told to wait for something on the way here."""
 
     def meet(self, other: Value) -> Value | None:
         """The state where two ways meet."""
@@ -103,6 +111,8 @@ class Effect(Struct, frozen=True, eq=False):
     end: InFlight
     made: frozenset[int]
     """Pinned memory that the call allocates: each time anew."""
+    ambient: str
+    """What the call knows its caller's current stream by."""
 
 
 NOTHING_IN_FLIGHT = InFlight()
@@ -146,6 +156,7 @@ def _met(left: InFlight, right: InFlight) -> InFlight:
         _merged(left.writes, right.writes),
         _merged(left.reads, right.reads),
         left.events | right.events,
+        left.ordered or right.ordered,
     )
 
 
@@ -157,6 +168,8 @@ def _either(left: Flight, right: Flight) -> Flight:
         certain=left.certain and right.certain and left.recorded == right.recorded,
         lent=left.lent or right.lent,
         exposed=left.exposed or right.exposed,
+        streams=left.streams | right.streams,
+        missed=left.missed or right.missed,
     )
 
 
@@ -183,7 +196,10 @@ def issue(frame: Frame, array: Array, node: ast.expr, direction: Direction, cert
         return
     state = state_of(frame)
     number = frame.interpreter.fresh_storage()
-    flight = Flight(number, array.storage, array.part, node, frame.module.file, direction, certain, born)
+    queued = frozenset({streams.current(frame)})
+    flight = Flight(
+        number, array.storage, array.part, node, frame.module.file, direction, certain, born, streams=queued
+    )
     frame.env[IN_FLIGHT] = replace(state, flights=(*state.flights, flight))
 
 
@@ -201,7 +217,9 @@ def hand_pointers(frame: Frame, values: Iterable[Value], node: ast.Call, is_queu
     for storage, certain in dict(_addresses(values)).items():
         if storage in frame.allocated and is_queued(node):
             number = frame.interpreter.fresh_storage()
-            flight = Flight(number, storage, HIDES, node, frame.module.file, Direction.UNKNOWN, certain)
+            flight = Flight(
+                number, storage, HIDES, node, frame.module.file, Direction.UNKNOWN, certain, streams=_ANYWHERE
+            )
             state = replace(state, flights=(*state.flights, flight))
             frame.env[IN_FLIGHT] = state
 
@@ -308,7 +326,9 @@ def _report(
     frame: Frame, flight: Flight, kind: HazardKind, other: Trail, certain: bool, *, across_calls: bool = False
 ) -> None:
     frame.interpreter.report(
-        Sighting(flight.node, flight.file, kind, other, certain, across_calls, frame.root, frame.root_file)
+        Sighting(
+            flight.node, flight.file, kind, other, certain, across_calls, frame.root, frame.root_file, flight.missed
+        )
     )
 
 
@@ -332,37 +352,99 @@ def _fills(flight: Flight, array: Array) -> bool:
 # Waits
 
 
-def wait(frame: Frame, event: str = "", *, of_device: bool = False, perhaps: bool = False) -> None:
-    """The host waits: for everything, or, where `event` was recorded on the way here, for what was issued before.
+def wait_here(frame: Frame, node: ast.AST, *, perhaps: bool = False) -> None:
+    """The host waits for the current stream, as for a copy that is not asynchronous."""
+    wait(frame, stream=streams.current(frame), node=node, perhaps=perhaps)
 
-    `of_device`: with an event's method `wait` a stream waits, and the host goes on; anything else may be a thread or a
-    future. `perhaps`: a move that may have nothing to do; who reads a result must not count on it.
+
+def wait(
+    frame: Frame,
+    event: str = "",
+    stream: str = streams.ANY,
+    *,
+    node: ast.AST | None = None,
+    perhaps: bool = False,
+) -> None:
+    """The host waits, at `node`: where `event` was recorded on the way here, for what was issued before, else for one
+    stream, or, where that is any, for everything.
+
+    `perhaps`: a move that may have nothing to do; who reads a result must not count on it.
     """
     state = state_of(frame)
-    if of_device and event in state.events:
-        return
     if event and event in state.events:
-        done = frozenset(flight.number for flight in state.flights if event in flight.recorded)
+        reached = tuple(flight for flight in state.flights if event in flight.recorded)
+        done = frozenset(flight.number for flight in reached)
     else:
         kept = Direction.D2H if perhaps else None
-        done = frozenset(flight.number for flight in state.flights if flight.direction is not kept)
+        reached = _reached(frame, state.flights, stream)
+        done = frozenset(flight.number for flight in reached if flight.direction is not kept)
+        if len(reached) < len(state.flights) and node is not None:
+            state = _passed_by(frame, state, reached, stream, node)
     for flight in state.flights:
         if flight.number in done and flight.exposed is not None:
             frame.interpreter.excuse(flight.exposed.node)
         if flight.number in done and flight.carried:
             frame.interpreter.excuse(flight.node)
-    if perhaps and len(done) < len(state.flights):
-        state = replace(state, flights=tuple(replace(flight, certain=False) for flight in state.flights))
-        frame.env[IN_FLIGHT] = state
+    if len(done) < len(reached):
+        perhaps_done = {flight.number for flight in reached} - done
+        flights = tuple(
+            replace(flight, certain=False) if flight.number in perhaps_done else flight for flight in state.flights
+        )
+        frame.env[IN_FLIGHT] = state = replace(state, flights=flights)
     if done or not state.waited:
         flights = tuple(flight for flight in state.flights if flight.number not in done)
         frame.env[IN_FLIGHT] = replace(state, flights=flights, ended=state.ended | done, waited=True)
 
 
-def record_event(frame: Frame, event: str) -> None:
-    """An event marks the end of what is queued so far."""
+def _reached(frame: Frame, flights: tuple[Flight, ...], stream: str) -> tuple[Flight, ...]:
+    """The flights that may be queued in a stream, or before something that is."""
+    return tuple(
+        flight for flight in flights if not all(streams.are_apart(one, stream, frame) for one in flight.streams)
+    )
+
+
+def _passed_by(frame: Frame, state: InFlight, reached: tuple[Flight, ...], stream: str, node: ast.AST) -> InFlight:
+    """The state where a wait has passed some flights by. Only where the function has made a stream itself is that
+    certain: else a caller may have made it the current one.
+    """
+    known = set(map(id, reached))
+    trail = frame.trail(node, "stream", "this waits for another stream")
+    flights = tuple(
+        flight
+        if id(flight) in known
+        else replace(
+            flight,
+            certain=flight.certain and any(streams.is_own(one, frame) for one in (*flight.streams, stream)),
+            missed=flight.missed or trail,
+        )
+        for flight in state.flights
+    )
+    frame.env[IN_FLIGHT] = state = replace(state, flights=flights)
+    return state
+
+
+def order(frame: Frame, later: str, earlier: str = streams.ANY, event: str = "") -> None:
+    """A stream is told to wait for another, or for an event: not the host, but what the host waits for later."""
     state = state_of(frame)
-    flights = tuple(replace(flight, recorded=flight.recorded | {event}) for flight in state.flights)
+    if event and event in state.events:
+        reached = tuple(flight for flight in state.flights if event in flight.recorded)
+    else:
+        reached = _reached(frame, state.flights, earlier)
+    known = set(map(id, reached))
+    flights = tuple(
+        replace(flight, streams=flight.streams | {later}) if id(flight) in known else flight for flight in state.flights
+    )
+    frame.env[IN_FLIGHT] = replace(state, flights=flights, ordered=True)
+
+
+def record_event(frame: Frame, event: str, stream: str) -> None:
+    """An event marks the end of what is queued so far in a stream."""
+    state = state_of(frame)
+    reached = set(map(id, _reached(frame, state.flights, stream)))
+    flights = tuple(
+        replace(flight, recorded=flight.recorded | {event}) if id(flight) in reached else flight
+        for flight in state.flights
+    )
     events = state.events | {event} if event != UNNAMED else state.events
     frame.env[IN_FLIGHT] = replace(state, flights=flights, events=events)
 
@@ -487,7 +569,7 @@ def effect_of(frame: Frame) -> Effect | None:
         end = _met(end, state)
     if end is NOTHING_IN_FLIGHT and not frame.allocated:
         return None
-    return Effect(end, frozenset(frame.allocated))
+    return Effect(end, frozenset(frame.allocated), streams.ambient(frame))
 
 
 def follow(frame: Frame, effect: Effect | None, known: bool, again: bool) -> None:
@@ -510,10 +592,21 @@ def follow(frame: Frame, effect: Effect | None, known: bool, again: bool) -> Non
     before = state_of(frame)
     if end.waited:
         wait(frame)
+    elif end.ordered:
+        order(frame, streams.ANY)
     state = state_of(frame)
     if not known:
         return
-    issued = tuple(replace(flight, number=frame.interpreter.fresh_storage(), carried=True) for flight in end.flights)
+    here = streams.current(frame)
+    issued = tuple(
+        replace(
+            flight,
+            number=frame.interpreter.fresh_storage(),
+            carried=True,
+            streams=frozenset(here if one == effect.ambient else one for one in flight.streams),
+        )
+        for flight in end.flights
+    )
     writes_kept = before.writes if before.waited else _merged(before.writes, end.writes)
     reads_kept = before.reads if before.waited else _merged(before.reads, end.reads)
     if issued or writes_kept is not before.writes or reads_kept is not before.reads:
@@ -551,12 +644,8 @@ def _rewrites(touch: Touch, flight: Flight) -> bool:
 
 
 _WAITS = re.compile(r"sync|wait|barrier|drain|flush|finish|complete|block_until|^query$|^result$")
-_ON_THE_DEVICE = frozenset(["wait_stream", "wait_event"])
-"""These make a stream wait, not the host."""
 
 
 def name_says_wait(name: str) -> bool:
     """Whether a call of something that cannot be followed may wait, by its name."""
-    if name in _ON_THE_DEVICE:
-        return False
     return _WAITS.search(name.lower().replace("async", "")) is not None

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from collections.abc import Sequence as SequenceOf
 from typing import Any, TypeAlias
 
-from h2dlint.facts import events, flags, parts
+from h2dlint.facts import events, flags, parts, streams
 from h2dlint.facts.annotations import declared_object
 from h2dlint.facts.arithmetic import binary
 from h2dlint.facts.copies import Direction
@@ -462,9 +462,10 @@ def _while(statement: ast.While, frame: Frame) -> bool:
 
 
 def _with(statement: ast.With | ast.AsyncWith, frame: Frame) -> bool:
-    outer_device = frame.default_device
+    outer_device, outer_stream = frame.default_device, frame.stream
     for item in statement.items:
         value = evaluate(item.context_expr, frame)
+        frame.stream = streams.entered(value, item.context_expr, frame)
         if isinstance(value, DeviceValue):
             frame.default_device = value.device
         elif isinstance(value, Unknown) and "device" in value.key.rpartition(".")[2].lower():
@@ -472,7 +473,7 @@ def _with(statement: ast.With | ast.AsyncWith, frame: Frame) -> bool:
         if item.optional_vars is not None:
             bind_target(item.optional_vars, value if isinstance(value, DeviceValue) else NOTHING, frame)
     goes_on = run_body(statement.body, frame)
-    frame.default_device = outer_device
+    frame.default_device, frame.stream = outer_device, outer_stream
     return goes_on
 
 

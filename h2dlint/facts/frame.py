@@ -142,6 +142,7 @@ class Frame:
         "scope",
         "self_name",
         "stores",
+        "stream",
         "unused",
         "way",
         "yields",
@@ -186,6 +187,8 @@ class Frame:
         """Objects of classes of other modules that were made here."""
         self.unused: ast.expr | None = None
         """The expression that is a statement of its own: nobody sees its value."""
+        self.stream = ""
+        """The stream that a `with` has made current (streams.py); empty for the one that was current already."""
         self.exits: list[Value] = []
         """What is in flight (events.py) at each place where control leaves."""
         self.allocated: set[int] = set()

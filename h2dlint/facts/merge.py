@@ -31,7 +31,8 @@ def hazards_in(sightings: Iterable[Sighting], module: ModuleInfo, lines: list[st
     for one in sorted(sightings, key=lambda one: (one.across_calls, not one.certain)):
         if one.kind not in found:
             (place,) = places(one.other, module.path, lines)
-            found[one.kind] = Hazard(one.kind, place, one.certain, one.across_calls)
+            missed = None if one.missed is None else places(one.missed, module.path, lines)[0]
+            found[one.kind] = Hazard(one.kind, place, one.certain, one.across_calls, missed)
     return tuple(found.values())
 
 

@@ -103,3 +103,5 @@ class Sighting(Struct, frozen=True, eq=False):
     across_calls: bool
     root: ast.AST | None
     root_file: str
+    missed: Trail | None = None
+    """A wait in between that was for another stream."""

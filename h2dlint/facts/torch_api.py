@@ -254,6 +254,9 @@ LEGACY_CUDA: frozenset[str] = frozenset(
 ACCELERATOR_MODULES: frozenset[str] = frozenset(["cuda", "npu", "xpu", "hpu", "musa", "mlu", "mps", "rbln"])
 """Submodules of torch that stand for a kind of device."""
 
+STREAM_MODULES: frozenset[str] = ACCELERATOR_MODULES | {"", "accelerator", "cuda.streams", "cuda.graphs"}
+"""Modules of torch whose functions are about streams."""
+
 AVAILABILITY: frozenset[str] = frozenset(
     {
         *(f"torch.{kind}.is_available" for kind in ACCELERATOR_MODULES),

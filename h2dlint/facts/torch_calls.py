@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from h2dlint.facts import events, loaders, parts, transfers
+from h2dlint.facts import events, loaders, parts, pitfalls, streams, transfers
 from h2dlint.facts import layout as lay
 from h2dlint.facts.domain import (
     CPU,
@@ -55,6 +55,7 @@ from h2dlint.facts.torch_api import (
     IN_NAMESPACES,
     LEGACY_CUDA,
     METHODS,
+    STREAM_MODULES,
     WAITS,
     WITHOUT_WAIT,
     Effect,
@@ -76,6 +77,10 @@ def call_torch(name: str, args: list[Value], keywords: dict[str, Value], node: a
     if special is not None:
         return special(args, keywords, node, frame)
     submodule, _, last = rest.rpartition(".")
+    if submodule in STREAM_MODULES:
+        stream = streams.of_call(last, args, node, frame)
+        if stream is not None:
+            return stream
     if submodule in ACCELERATOR_MODULES:
         return _accelerator_module_call(submodule, last, args, keywords, node, frame)
     if "." in rest:

@@ -163,7 +163,7 @@ def _follow(site: Site, ruling: Ruling) -> None:
     elif ruling.verdict is Verdict.BLOCKING or (
         ruling.verdict is Verdict.FAKE_ASYNC and ruling.direction is Direction.D2H
     ):
-        events.wait(site.frame)
+        events.wait_here(site.frame, site.node)
 
 
 def _note(site: Site, ruling: Ruling, tags: tuple[Tag, ...]) -> None:
@@ -391,7 +391,7 @@ def _move_unknown(source: Value, array: Array | None, device: Device, dtype: str
     if site.named:
         record(site, _ruling_of_unknown(source, array, device, site))
     if not site.asked:
-        events.wait(site.frame, perhaps=True)  # or it is there already
+        events.wait_here(site.frame, site.node, perhaps=True)  # or it is there already
     if array is not None:
         return array.but(device=device, dtype=dtype or array.dtype, memory=Memory.UNKNOWN)
     if device.is_accelerator or device.key:
@@ -414,7 +414,7 @@ def _bring_home(array: Array | None, dtype: str | None, site: Site) -> Value:
         host = host.but(storage=_made_pinned(site.frame), part="")
         record(site, Ruling(Verdict.ASYNC, Direction.D2H, (), host))
     else:  # fetched, or there already: a caller may know
-        events.wait(site.frame)
+        events.wait_here(site.frame, site.node)
         ruling = NO_TRANSFER if site.named else Ruling(Verdict.NO_TRANSFER, Direction.D2H, (), host)
         record(replace(site, fetches=True, open=not site.named), ruling)
     return host
@@ -576,7 +576,7 @@ def read_on_host(receiver: Value, name: str, node: ast.Call, frame: Frame) -> Va
     """`.item()`, `.tolist()`: a wait when the tensor is on a device."""
     events.read_value(frame, receiver, node)
     if not isinstance(receiver, Array) or receiver.device.is_unknown:
-        events.wait(frame)
+        events.wait_here(frame, node)
     for way in alternatives(receiver):
         if isinstance(way.value, Array) and way.value.device.is_accelerator:
             operand = node.func.value if isinstance(node.func, ast.Attribute) else None
@@ -591,7 +591,7 @@ def read_on_host(receiver: Value, name: str, node: ast.Call, frame: Frame) -> Va
 def tested(value: Value, node: ast.expr, frame: Frame) -> Value:
     """The value as a condition: the truth of a device tensor is read back with a wait."""
     if isinstance(value, Unknown) and value.why != "number" and events.state_of(frame).flights and _asks_tensor(node):
-        events.wait(frame, perhaps=True)
+        events.wait_here(frame, node, perhaps=True)
     return read_back(value, "__bool__", node, frame)
 
 
@@ -610,7 +610,7 @@ def read_back(value: Value, name: str, node: ast.expr, frame: Frame) -> Value:
     """A value that the host looks at: a wait where it is a device tensor."""
     events.read_value(frame, value, node)
     if isinstance(value, Unknown) and value.why != "number" and name != "__bool__":
-        events.wait(frame, perhaps=True)
+        events.wait_here(frame, node, perhaps=True)
     for array in arrays_of(value):
         if array.device.is_accelerator and array.kind == "tensor":
             waits(frame, node, name, Direction.D2H, array)
