@@ -24,9 +24,10 @@ PIN_FLAG = "behind your project's pin flag"
 def is_small(copy: Copy) -> bool:
     """Whether the bytes moved are provably too few to block the host.
 
-    Downloads block at any size, and a broadcast moves its destination's bytes, which nobody has counted.
+    Downloads block at any size, and a broadcast moves its destination's bytes, which nobody has counted. While a graph
+    is captured none is too small.
     """
-    if copy.direction is Direction.D2H or Cause.BROADCAST in copy.causes:
+    if copy.direction is Direction.D2H or Cause.BROADCAST in copy.causes or copy.captured is not None:
         return False
     return copy.max_bytes is not None and copy.max_bytes <= SMALL_BYTES
 
@@ -108,7 +109,12 @@ def _last_that_says(copy: Copy, word: str) -> Place | None:
 
 
 def size_remark(copy: Copy) -> str:
-    """What to add to a message about a copy that is too small to hurt."""
+    """What to add to a message about a copy that is too small to hurt, or that fails because a graph is captured."""
+    if copy.captured is not None:
+        return (
+            f"; and a graph is captured here ({where(copy, copy.captured)}): torch refuses copies from memory that is "
+            "not pinned and dense there"
+        )
     if not is_small(copy):
         return ""
     return f"; it is small, at most {copy.max_bytes:,} bytes: copies of 8 KiB and less never blocked when measured"
@@ -132,6 +138,11 @@ def pinned_download(copy: Copy) -> str:
 
 def pin_help(copy: Copy, node: cst.Call | None) -> str:
     """The one line that tells how to pin the source."""
+    if copy.captured is not None:
+        return (
+            "fill a pinned buffer before the capture and keep it as long as the graph: each replay reads that memory "
+            "again; or copy into the static tensor before each replay, outside of the graph"
+        )
     if copy.max_bytes is not None and copy.max_bytes >= LARGE_BYTES:
         return (
             f"up to {copy.max_bytes / (1 << 20):,.0f} MiB a call: keep one pinned buffer, fill and send only the "

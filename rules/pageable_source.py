@@ -18,6 +18,9 @@ copies of 32 KiB each held the host for 194 ms; with pinned snapshots it was fre
 one small copy on an idle GPU shows none of this. Copies of 8 KiB and less never blocked; where the code shows
 such a size, the finding is only a note.
 
+While a CUDA graph is captured, size does not matter: torch 2.11 refuses every copy from memory that is not pinned and
+dense, and the capture fails.
+
 ## Example
 
 {BAD}

@@ -10,13 +10,15 @@ from collections.abc import Collection, Iterable, Iterator
 from msgspec.structs import replace
 
 from h2dlint.facts.callers import ask_callers, called_as, seen_from_here
-from h2dlint.facts.copies import Copy, Follows, Pitfall, Verdict
+from h2dlint.facts.copies import Copy, Follows, Pitfall, Place, Verdict
+from h2dlint.facts.describe import span_of
 from h2dlint.facts.merge import hazards_in, merged
 from h2dlint.facts.mirrors import unused_mirrors
 from h2dlint.facts.mistakes import PINS, WAITS, mistakes
 from h2dlint.facts.modules import ModuleInfo, Unit, holds
 from h2dlint.facts.outcomes import Outcome, Sighting
 from h2dlint.facts.picking import filling_picked, handed_pointers
+from h2dlint.facts.placement import capture_around
 from h2dlint.facts.project import Project
 from h2dlint.facts.round_trips import NodePlace, RoundTrips, place_of, round_trips, second_copies, sent_again
 from h2dlint.facts.sightings import ask_who_waits, sightings_from_here, told_once
@@ -122,7 +124,12 @@ def _records(module: ModuleInfo, seen: _Seen, asked: dict[ast.Call, None], every
         told = is_shown(outcomes) if every else bool(hazards)
         if place in nodes or told or any(outcome.asked for outcome in outcomes):
             node = nodes.get(place) or (outcomes or hazards)[0].node
-            found[place] = merged(node, outcomes, module, lines, hazards_in(hazards, module, lines))
+            copy = merged(node, outcomes, module, lines, hazards_in(hazards, module, lines))
+            context = capture_around(module, node) if copy.verdict is Verdict.FAKE_ASYNC else None
+            if context is not None:
+                begins = Place(module.path, span_of(context, lines), "graph", "a graph is captured here")
+                copy = replace(copy, captured=begins)
+            found[place] = copy
     return found
 
 

@@ -191,6 +191,8 @@ class Copy(Struct, frozen=True):
     """Where a pinned tensor was turned into the pageable one that is copied."""
     kept_gaps: Place | None = None
     """The `.pin_memory()` that kept the gaps, or the order, for which the copy is not asynchronous."""
+    captured: Place | None = None
+    """The capture of a graph that the copy, which goes through pageable memory, stands in: torch refuses it there."""
     pitfall: Pitfall | None = None
     """What is wrong here beside the verdict. Such a record is no entry of the inventory."""
     certain: bool = True

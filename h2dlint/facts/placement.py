@@ -67,17 +67,38 @@ def _pins(module: ModuleInfo) -> Iterator[ast.Call]:
 def _captured(module: ModuleInfo, pin: ast.Call, path: list[ast.AST]) -> Iterator[Misplaced]:
     for one in reversed(path):
         if isinstance(one, (ast.With, ast.AsyncWith)):
-            for item in one.items:
-                context = item.context_expr
-                if isinstance(context, ast.Call) and _dotted(module, context.func) in _CAPTURES:
-                    yield Misplaced(pin, Pitfall.PIN_IN_CAPTURE, context, certain=True)
-                    return
+            context = _capture_in(module, one)
+            if context is not None:
+                yield Misplaced(pin, Pitfall.PIN_IN_CAPTURE, context, certain=True)
+                return
         elif isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)):
             for decorator in one.decorator_list:
                 called = decorator.func if isinstance(decorator, ast.Call) else decorator
                 if _dotted(module, called) in _COMPILES:
                     yield Misplaced(pin, Pitfall.PIN_COMPILED, decorator, certain=False)
             return
+
+
+def capture_around(module: ModuleInfo, node: ast.AST) -> ast.expr | None:
+    """The `torch.cuda.graph(...)` of the `with` that a piece of syntax stands in."""
+    if "graph(" not in module.text:
+        return None
+    for one in reversed(around(module.tree, node)):
+        if isinstance(one, (ast.With, ast.AsyncWith)):
+            context = _capture_in(module, one)
+            if context is not None:
+                return context
+        elif isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            break
+    return None
+
+
+def _capture_in(module: ModuleInfo, statement: ast.With | ast.AsyncWith) -> ast.expr | None:
+    for item in statement.items:
+        context = item.context_expr
+        if isinstance(context, ast.Call) and _dotted(module, context.func) in _CAPTURES:
+            return context
+    return None
 
 
 def _in_worker(module: ModuleInfo, pin: ast.Call, path: list[ast.AST], loaders: list[ast.Call]) -> Iterator[Misplaced]:

@@ -215,7 +215,7 @@ class Stores(Summaries):
             frame = self._frame(info.module, method, f"{info.qualname}.{getattr(method, 'name', '')}")
             bind_parameters(frame, method, Instance(info), [], {}, own=True)
             return frame.env.get(text, NOTHING)
-        if text[0].isalpha() and text not in ("None", "True", "False"):
+        if text[0].isidentifier() and text not in ("None", "True", "False"):
             return Unknown(f"{info.qualname}.{name}")
         return Const(ast.literal_eval(text))
 
