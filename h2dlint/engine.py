@@ -184,7 +184,7 @@ def _check(
     outcome = _outcome(job, source.text, tree, copies, data)
     if job.fixing is None or not any(finding.code != UNPROVEN for finding in outcome.findings):
         return outcome
-    return _with_fixes(project, job, job.fixing, source, tree, data, outcome, keeps_form)
+    return _with_fixes(project, job, job.fixing, source, tree, data, outcome, keeps_form, copies)
 
 
 def _outcome(job: Job, text: str, tree: ast.Module, copies: Sequence[Copy], data: bytes) -> Outcome:
@@ -253,8 +253,9 @@ def _with_fixes(
     data: bytes,
     outcome: Outcome,
     keeps_form: KeepsForm | None,
+    seen: Sequence[Copy],
 ) -> Outcome:
-    """The outcome with its findings fixed, or with the fixes that they could have."""
+    """The outcome with its findings fixed, or with the fixes that they could have. `seen`: the copies of the text."""
     from h2dlint.others import Others
     from h2dlint.repair import Repairer, made, with_fixes, without_comments
 
@@ -275,8 +276,9 @@ def _with_fixes(
         return _copies(project, SourceFile(path, text, "utf-8", tree, None), tree, codes=job.codes)
 
     others = Others(project, copies_in)
+    analysed = {} if job.strict_codes else {source.text: seen}  # with those the text was looked at for other mistakes
     repairer = Repairer(
-        job.path, job.file, fixing.options, fixing.most, copies_of_text, findings_in, keeps_form, others
+        job.path, job.file, fixing.options, fixing.most, copies_of_text, findings_in, keeps_form, others, analysed
     )
     change: Change | None = None
     text = source.text

@@ -72,10 +72,12 @@ class Repairer:
         findings_in: FindingsIn,
         keeps_form: KeepsForm | None = None,
         others: Others | None = None,
+        analysed: Mapping[str, Sequence[Copy]] | None = None,
     ) -> None:
         """`path` is what the file is called, `file` what to open; fixes of more than `most` are never made.
 
-        `others` says of other files what a fix there would do. Such fixes are proposed, not made.
+        `others` says of other files what a fix there would do. Such fixes are proposed, not made. `analysed`: the
+        copies of a text that was analysed already.
         """
         self._path = path
         self._file = file
@@ -85,7 +87,7 @@ class Repairer:
         self._findings_in = findings_in
         self._keeps_form = keeps_form
         self._others = others
-        self._analysed: dict[str, Sequence[Copy]] = {}
+        self._analysed: dict[str, Sequence[Copy]] = dict(analysed or {})
         self._failed: dict[tuple[str, str], dict[str, str]] = {}
         """Copy (function and text) -> title -> why that rewrite does not hold."""
 

@@ -12,9 +12,10 @@ from msgspec.structs import replace
 from h2dlint.facts.callers import ask_callers, called_as, seen_from_here
 from h2dlint.facts.copies import Copy, Follows, Pitfall, Place, Verdict
 from h2dlint.facts.describe import span_of
+from h2dlint.facts.hidden_waits import units_that_may_wait
 from h2dlint.facts.merge import hazards_in, merged
 from h2dlint.facts.mirrors import unused_mirrors
-from h2dlint.facts.mistakes import PINS, WAITS, mistakes
+from h2dlint.facts.mistakes import PINS, mistakes
 from h2dlint.facts.modules import ModuleInfo, Unit, holds
 from h2dlint.facts.outcomes import Outcome, Sighting
 from h2dlint.facts.picking import filling_picked, handed_pointers
@@ -48,7 +49,8 @@ def copies_of(
     pinning = _units_that_pin(module) if not PINS.isdisjoint(pitfalls) else []
     project.sought.update(unit.node for unit in pinning)
     project.sought.update(_units_of_note(module, [*asked, *perhaps, *trips.downs], pitfalls, every))
-    _run(project, module, asked, pinning)
+    waiting = list(units_that_may_wait(module, pitfalls))
+    _run(project, module, asked, pinning, waiting)
     seen = _Seen(project, module)
     records = _records(module, seen, asked, every)
     for place, follows in _what_follows(module, seen, trips, records).items():
@@ -68,7 +70,7 @@ def _units_of_note(
     module: ModuleInfo, calls: list[ast.Call], pitfalls: Collection[Pitfall], every: bool
 ) -> Iterator[ast.AST]:
     """The functions worth a full look: those that hold one of the calls, or may hold a mistake that is looked for."""
-    if every or not WAITS.isdisjoint(pitfalls):
+    if every:
         yield from (unit.node for unit in module.units)
         return
     unasked = [*filling_picked(module.text, evident=True), *handed_pointers(module.text)]
@@ -79,16 +81,22 @@ def _units_of_note(
         yield from (unit.node for unit in _units_at(_MOVES.finditer(module.text), module))
 
 
-def _run(project: Project, module: ModuleInfo, asked: dict[ast.Call, None], pinning: list[Unit]) -> None:
-    """Interpret what is worth it, and then who calls what stays open."""
+def _run(
+    project: Project, module: ModuleInfo, asked: dict[ast.Call, None], pinning: list[Unit], waiting: list[Unit]
+) -> None:
+    """Interpret what is worth it, and then who calls what stays open.
+
+    `waiting`: functions that may hold a hidden wait. They are not followed so deep, since there are many.
+    """
     project.run_module(module)
+    also = set(waiting)
     for unit in module.units:
-        if unit.node in project.sought:
+        if unit.node in project.sought or unit in also:
             project.run_unit(module, unit)
     project.settle(module)
     ask_callers(project, module, asked)
     ask_who_waits(project, module, asked)
-    for unit in pinning:
+    for unit in [*pinning, *waiting]:
         project.run_callers(module, called_as(unit), {unit.node})
 
 
