@@ -56,16 +56,21 @@ def _may_send_by_index(unit: Unit, module: ModuleInfo) -> bool:
     """
     function = unit.node
     numbers: set[str] | None = None
+    own: set[str] | None = None
     places = _speaks_of_devices(unit, module) or any(
         _speaks_of_devices(caller, module) for caller in module.units_calling(function.name) if caller is not unit
     )
     for node in _nodes_of(function):
-        if not isinstance(node, ast.Subscript) or not (places or _is_from_outside(node, function)):
+        if not isinstance(node, ast.Subscript):
             continue
         if isinstance(node.ctx, ast.Load) and _is_plain(node.slice, ()):
             continue
         if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
             continue
+        if not places:
+            own = _bound_in(function) if own is None else own
+            if not _is_from_outside(node, own):
+                continue
         if numbers is None:
             numbers = _numbers_in(function)
         if isinstance(node.ctx, ast.Store) or not _is_plain(node.slice, numbers):
@@ -77,18 +82,21 @@ def _speaks_of_devices(unit: Unit, module: ModuleInfo) -> bool:
     return any(_PLACES.search(line) for line in module.lines[unit.node.lineno - 1 : unit.node.end_lineno])
 
 
-def _is_from_outside(node: ast.Subscript, function: FunctionNode) -> bool:
+def _bound_in(function: FunctionNode) -> set[str]:
+    """The variables of a function."""
+    return {
+        one.arg if isinstance(one, ast.arg) else one.id
+        for one in ast.walk(function)
+        if isinstance(one, ast.arg) or (isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store))
+    }
+
+
+def _is_from_outside(node: ast.Subscript, own: Collection[str]) -> bool:
     """Whether what is indexed is an attribute, a variable of the module, or a view of one."""
     base: ast.expr = node.value
     while isinstance(base, (ast.Subscript, ast.Call)):
         base = base.value if isinstance(base, ast.Subscript) else base.func
-    if not isinstance(base, ast.Name):
-        return isinstance(base, ast.Attribute)
-    return not any(
-        (isinstance(one, ast.Name) and one.id == base.id and isinstance(one.ctx, ast.Store))
-        or (isinstance(one, ast.arg) and one.arg == base.id)
-        for one in ast.walk(function)
-    )
+    return base.id not in own if isinstance(base, ast.Name) else isinstance(base, ast.Attribute)
 
 
 def _nodes_of(function: FunctionNode) -> Iterator[ast.AST]:
