@@ -75,6 +75,7 @@ class Config(Table, frozen=True):
         return FixOptions(
             guard=self.pin_guard,
             helper=self.transfer_helper,
+            backend=self.backend or self.fact_options().backend,
             max_rows=MAX_ROWS if self.max_rows is None else self.max_rows,
             max_pin_bytes=MAX_PIN_BYTES if self.max_pin_bytes is None else self.max_pin_bytes,
         )

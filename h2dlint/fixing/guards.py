@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from h2dlint.fixing.document import Document
     from h2dlint.fixing.site import Site
 
-CUDA_AVAILABLE = "torch.cuda.is_available"
+_ANY_AVAILABLE = "torch.accelerator.is_available"
+_AVAILABLE = {
+    "cuda": "torch.cuda.is_available",
+    "rocm": "torch.cuda.is_available",  # where ROCm's devices are called cuda
+    "xpu": "torch.xpu.is_available",
+}
+"""Torch's own test by backend; `torch.npu` and its like are there only with their extension installed."""
 
 
 class Guard(Struct, frozen=True):
@@ -77,7 +83,8 @@ def guard_for(site: Site) -> Guard:
         found = _usable(site, candidate)
         if found is not None:
             return found
-    name, edits = need_import(site.document, CUDA_AVAILABLE, site.statement)
+    available = _AVAILABLE.get(site.options.backend, _ANY_AVAILABLE)
+    name, edits = need_import(site.document, available, site.statement)
     return Guard(f"{name}()", True, edits)
 
 
