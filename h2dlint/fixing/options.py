@@ -17,7 +17,7 @@ class FixOptions(Struct, frozen=True):
     """An expression that is true where memory can be pinned; a dotted name in it is imported: `pkg.mod.PIN_MEMORY`."""
     helper: str | None = None
     """The dotted name of the project's function that pins and transfers."""
-    backend: str = "cuda"
-    """The accelerator that the code runs on where it names none: its own test stands behind a pin."""
     max_rows: int = MAX_ROWS
     max_pin_bytes: int = MAX_PIN_BYTES
+    backend: str = "cuda"
+    """The accelerator that the code runs on where it names none: its own test stands behind a pin."""
