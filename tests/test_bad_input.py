@@ -64,6 +64,31 @@ def test_deep_code_neither_crashes_nor_passes_in_silence(write: WriteFiles, cli:
     assert ran.err == ""
 
 
+STAGE = """class Stage{number}:
+    def __init__(self, other: "Stage{after}"):
+        self.other = other
+        if other:
+            with torch.no_grad():
+                for _ in range(3):
+                    if self.other.table is not None:
+                        self.table = [one for one in [self.other.table[0]]]
+
+
+"""
+
+
+def test_a_long_chain_of_objects_is_followed_to_its_end(write: WriteFiles, cli: Cli) -> None:
+    length = 60
+    code = "import torch\n\n\n"
+    code += "".join(STAGE.format(number=number, after=number + 1) for number in range(length))
+    code += f"class Stage{length}:\n    def __init__(self, n):\n        self.table = [torch.rand(n)]\n\n\n"
+    code += "class Top:\n    def __init__(self, first: Stage0):\n        self.first = first\n\n"
+    code += "    def send(self):\n        return self.first.table[0].to('cuda', non_blocking=True)\n"
+    write({"chain.py": code})
+    findings = json.loads(cli("check", "--output-format", "json").out)["findings"]
+    assert [one["code"] for one in findings] == ["HTD101"]
+
+
 def test_a_file_that_cannot_be_opened_is_reported(write: WriteFiles, cli: Cli) -> None:
     root = write({"fine.py": ""})
     os.mkfifo(root / "fifo.py")  # found by a walk, it is no file; named, it cannot be read before somebody writes
