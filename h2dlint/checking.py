@@ -230,6 +230,9 @@ def _carry_out(plan: _Plan, paths: Sequence[str], options: Options, done: Done) 
         for job in jobs:
             print(f"h2dlint: {job.path}", file=sys.stderr)
     outcomes += run(jobs, options.processes, lambda count: done(count, len(jobs)))
+    if options.verbose:
+        for note in (note for outcome in sorted(outcomes, key=lambda outcome: outcome.path) for note in outcome.notes):
+            print(f"h2dlint: {note}", file=sys.stderr)
     return sorted(outcomes, key=lambda outcome: outcome.path)
 
 

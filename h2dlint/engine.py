@@ -121,6 +121,10 @@ class Outcome(Struct, frozen=True):
     """Why findings have no fix."""
     change: Change | None = None
     """The fixes that were made; positions in the findings are those of the new text."""
+    too_deep: bool = False
+    """Nothing is known of it, since it is nested too deeply."""
+    notes: tuple[str, ...] = ()
+    """What a user may want to know of how it went."""
 
 
 def look_at(project: Project, job: Job) -> Outcome:
@@ -129,6 +133,21 @@ def look_at(project: Project, job: Job) -> Outcome:
         data = read_bytes(job.file) if job.data is None else job.data
     except OSError as error:
         return not_analysed(job, Problem(1, f"cannot be read: {error.strerror or error}"))
+    outcome = _look_at_bytes(project, job, data)
+    return _look_deeper(project, job, data) or outcome if outcome.too_deep else outcome
+
+
+def _look_deeper(project: Project, job: Job, data: bytes) -> Outcome | None:
+    """The same for a file that is nested more deeply than Python goes by default, by a project of its own."""
+    from h2dlint.room import with_room
+
+    try:
+        return with_room(lambda: _look_at_bytes(type(project)(project.options), job, data))
+    except (RecursionError, MemoryError):
+        return None
+
+
+def _look_at_bytes(project: Project, job: Job, data: bytes) -> Outcome:
     if is_notebook(job.file):
         return _look_at_notebook(project, job, data)
     return _look_at_module(project, job, load(job.path, data), data)
@@ -141,13 +160,25 @@ def _look_at_module(
         return not_analysed(job, source.problem or Problem(1, "no tree"), source.text)
     try:
         if job.inventory:
-            return Outcome(job.path, copies=_copies(project, source, source.tree, every=True))
+            copies = _copies(project, source, source.tree, every=True)
+            return Outcome(job.path, copies=copies, notes=_notes(project, job))
         outcome = _check(project, job, source, source.tree, data, keeps_form)
+        outcome = msgspec.structs.replace(outcome, notes=_notes(project, job))
         return msgspec.structs.replace(outcome, uses=project.files_used_by(job.file)) if job.want_uses else outcome
     except (RecursionError, MemoryError):
-        return not_analysed(job, Problem(1, "nested too deeply to be analysed"), source.text)
+        project.start_over()
+        return not_analysed(job, Problem(1, "nested too deeply to be analysed", deep=True), source.text)
     except Exception as error:
+        project.start_over()
         return _failed(job, error, source.text)
+
+
+def _notes(project: Project, job: Job) -> tuple[str, ...]:
+    """What was cut short."""
+    return tuple(
+        f"{job.path}: {name} takes too many steps to be followed to its end: its copies are unproven"
+        for name in dict.fromkeys(project.spent.cut_short)
+    )
 
 
 def _failed(job: Job, error: Exception, text: str) -> Outcome:
@@ -259,7 +290,7 @@ def _with_fixes(
     from h2dlint.others import Others
     from h2dlint.repair import Repairer, made, with_fixes, without_comments
 
-    if source.text.encode(source.encoding, "surrogatepass") != data:
+    if _written_back(source) != data:
         refusals = {(finding.span, finding.code): CANNOT_WRITE_BACK for finding in outcome.findings}
         return msgspec.structs.replace(outcome, refusals=refusals)
 
@@ -304,6 +335,14 @@ def _with_fixes(
         refusals=proposals.refusals,
         change=change,
     )
+
+
+def _written_back(source: SourceFile) -> bytes | None:
+    """The bytes of the text, if its encoding can make any: some only read."""
+    try:
+        return source.text.encode(source.encoding, "surrogatepass")
+    except UnicodeError:
+        return None
 
 
 # --- notebooks ----------------------------------------------------------------------------------------------------
@@ -425,14 +464,14 @@ def _placed(findings: Iterable[Finding], job: Job) -> list[Finding]:
 def not_analysed(job: Job, problem: Problem, text: str = "") -> Outcome:
     """The outcome of a file that could not be analysed: a finding that says why, unless its rule is ignored."""
     if not job.inventory and NOT_ANALYSED not in job.codes:
-        return Outcome(job.path)
+        return Outcome(job.path, too_deep=problem.deep)
     span = Span(problem.line, 1, problem.line, 1)
     message = f"this file was not analysed: {problem.message}"
     finding = _not_analysed(job, span, message, "mend the file, or leave it out with `exclude`")
     if job.changes is not None and not job.changes.touch(job.path):
-        return Outcome(job.path)
+        return Outcome(job.path, too_deep=problem.deep)
     sifted = sift([finding], job.accepted, text)
-    return Outcome(job.path, findings=sifted.kept, accepted=sifted.taken, text=text)
+    return Outcome(job.path, findings=sifted.kept, accepted=sifted.taken, text=text, too_deep=problem.deep)
 
 
 def _not_analysed(job: Job, span: Span, message: str, help: str) -> Finding:

@@ -30,6 +30,15 @@ if TYPE_CHECKING:
 MOST_ROUNDS = 10
 """Fixes that wait for others come in the next round; more rounds than this mean that something goes in a circle."""
 
+MOST_READ = 10_000_000
+"""Characters read in search of rewrites, for one file: each search reads the function around its copy. Some twenty
+seconds; thousands of copies in one function would take hours.
+"""
+
+_READINGS = 50
+"""How often a search reads the statement of its copy."""
+
+TOO_MUCH = "the file holds too many findings in too long functions for one run: fix the others first"
 NO_LONGER_PARSES = "the rewritten file would not compile"
 NOT_CURED = "the rewritten copy could not be shown to be asynchronous"
 LOST_ITS_FORM = "the rewrite does not keep to the cells of the notebook"
@@ -87,6 +96,8 @@ class Repairer:
         self._findings_in = findings_in
         self._keeps_form = keeps_form
         self._others = others
+        self._read = 0
+        """Characters read in search of rewrites."""
         self._analysed: dict[str, Sequence[Copy]] = dict(analysed or {})
         self._failed: dict[tuple[str, str], dict[str, str]] = {}
         """Copy (function and text) -> title -> why that rewrite does not hold."""
@@ -153,9 +164,16 @@ class Repairer:
         for finding in state.findings:
             key = (finding.span, finding.code)
             copy = state.copy_of(finding)
-            site = site_of(state.document, copy, self._options) if copy is not None else None
-            if site is None or copy is None:
+            if copy is None:
                 continue
+            if self._read > MOST_READ:
+                refusals[key] = TOO_MUCH
+                continue
+            site = site_of(state.document, copy, self._options)
+            if site is None:
+                continue
+            document = state.document
+            self._read += document.length_of(site.function) + _READINGS * document.length_of(site.statement)
             failed = self._failed.get(_name(state.document, copy), {})
             answer = propose(site, self._most, failed)
             if isinstance(answer, Refusal):

@@ -18,6 +18,8 @@ class Problem(Struct, frozen=True):
 
     line: int
     message: str
+    deep: bool = False
+    """Whether it is only nested too deeply."""
 
 
 class SourceFile(Struct, frozen=True):
@@ -105,5 +107,5 @@ def _problem_of(error: BaseException, data: bytes) -> Problem:
     if isinstance(error, UnicodeDecodeError):
         return Problem(_line_at(data, error.start), f"not {error.encoding}: byte 0x{data[error.start]:02x}")
     if isinstance(error, (RecursionError, MemoryError)):
-        return Problem(1, "nested too deeply to be parsed")
+        return Problem(1, "nested too deeply to be parsed", deep=True)
     return Problem(1, str(error) or type(error).__name__)

@@ -32,7 +32,7 @@ from h2dlint.facts.domain import (
 from h2dlint.facts.frame import Frame
 from h2dlint.facts.indexing import stored
 from h2dlint.facts.iteration import item_of
-from h2dlint.facts.layout import DENSE_UNRANKED, SliceIndex, Symbol
+from h2dlint.facts.layout import DENSE_UNRANKED, SliceIndex, Symbol, length_of
 from h2dlint.facts.operations import as_size, fresh
 from h2dlint.facts.transfers import read_back
 
@@ -106,8 +106,10 @@ def _plain_number(args: list[Value], keywords: dict[str, Value], node: ast.Call,
 
 def _range(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame, call: Call) -> Value:
     numbers = [arg.value for arg in args if isinstance(arg, Const) and isinstance(arg.value, int)]
-    if len(numbers) == len(args) and numbers and numbers[-1] != 0 and len(range(*numbers)) <= 4:
-        return Sequence(tuple(Const(number) for number in range(*numbers)))
+    if len(numbers) == len(args) and 1 <= len(numbers) <= 3 and numbers[-1] != 0:
+        found = range(*numbers)
+        if length_of(found) <= 4:
+            return Sequence(tuple(map(Const, found)))
     return Sequence(None, Unknown(why="number"))
 
 

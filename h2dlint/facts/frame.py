@@ -288,10 +288,22 @@ def join_environments(
 
 
 def key_of(node: ast.AST) -> str:
-    """The dotted name of an expression made of names and attributes, else the empty string."""
+    """The dotted name of an expression made of names and attributes, else the empty string.
+
+    Nobody writes a hundred names in a row; who generates ten thousand would wait for all of them at each dot.
+    """
     if isinstance(node, ast.Name):
         return node.id
-    if isinstance(node, ast.Attribute):
-        base = key_of(node.value)
-        return f"{base}.{node.attr}" if base else ""
-    return ""
+    if not isinstance(node, ast.Attribute):
+        return ""
+    names: list[str] = []
+    while isinstance(node, ast.Attribute) and len(names) < _MAX_DOTS:
+        names.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return ""
+    names.append(node.id)
+    return ".".join(reversed(names))
+
+
+_MAX_DOTS = 100

@@ -327,19 +327,23 @@ def sliced(axis: Axis, item: SliceIndex) -> Axis:
     return replace(axis, size=size, cut=True if cut or axis.cut else None)
 
 
+def length_of(numbers: range) -> int:
+    """How many they are: `len` fails beyond what a machine word counts."""
+    return max(0, -((numbers.start - numbers.stop) // numbers.step))
+
+
 def _stepped(size: Size, item: SliceIndex) -> Size:
     bounds = (item.start, item.stop, item.step)
     given = (item.has_start, item.has_stop, item.has_step)
-    if isinstance(size, int) and all(
-        not has or isinstance(bound, int) for bound, has in zip(bounds, given, strict=True)
-    ):
-        return len(range(*slice(*bounds).indices(size)))
+    known = all(not has or isinstance(bound, int) for bound, has in zip(bounds, given, strict=True))
+    if isinstance(size, int) and size >= 0 and known and item.step != 0:
+        return length_of(range(*slice(*bounds).indices(size)))
     return fresh_symbol(size if isinstance(size, int) else None)
 
 
 def _length(size: Size, start: Size, stop: Size, item: SliceIndex) -> Size:
-    if isinstance(size, int) and all(isinstance(bound, int) for bound in (start, stop)):
-        return len(range(*slice(start, stop).indices(size)))
+    if isinstance(size, int) and size >= 0 and all(isinstance(bound, int) for bound in (start, stop)):
+        return length_of(range(*slice(start, stop).indices(size)))
     if isinstance(start, int) and isinstance(stop, int):
         if (start >= 0) == (stop >= 0) and stop - start <= 1:
             return max(stop - start, 0)
@@ -364,8 +368,8 @@ def _bound(size: Size, start: Size, stop: Size) -> int | None:
 
 def _is_cut(size: Size, start: Size, stop: Size, item: SliceIndex) -> bool | None:
     """Whether the slice leaves out part of the axis for every ordinary size."""
-    if isinstance(size, int) and all(isinstance(bound, int) for bound in (start, stop)):
-        return len(range(*slice(start, stop).indices(size))) < size
+    if isinstance(size, int) and size >= 0 and all(isinstance(bound, int) for bound in (start, stop)):
+        return length_of(range(*slice(start, stop).indices(size))) < size
     if item.has_start and start != 0:
         return True if isinstance(start, int) else None
     if not item.has_stop:

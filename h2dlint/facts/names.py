@@ -25,7 +25,7 @@ from h2dlint.facts.evaluate import evaluate
 from h2dlint.facts.finder import parse_module, without_the_rest
 from h2dlint.facts.flags import is_availability_name
 from h2dlint.facts.modules import Binding, Bound, ClassInfo, ModuleInfo, Unit
-from h2dlint.facts.running import Running
+from h2dlint.facts.running import Running, Spent
 
 _BUILTINS = frozenset(dir(builtins))
 
@@ -45,6 +45,7 @@ class Names(Running):
         info.path = path
         info.checked = True
         self._under_check = key
+        self.spent = Spent()
         return info
 
     def load(self, file: str, whole: bool = False) -> ModuleInfo | None:
@@ -204,6 +205,8 @@ class Names(Running):
                 self._partial_reads += 1
                 self._hasty.add(unit.node)
             values.extend(held for held, _ in (inner.stores.get(f"global {name}", ()) if inner else ()))
+            if inner is not None and inner.exhausted:
+                values.append(NOTHING)
         return join(values)
 
     def _assigned(self, module: ModuleInfo, name: str) -> Value:

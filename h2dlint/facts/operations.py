@@ -234,7 +234,7 @@ def _arange_count(args: list[Value]) -> Size:
         return as_size(args[0])
     numbers = [as_int(arg) for arg in args]
     if len(args) in (2, 3) and all(number is not None for number in numbers) and numbers[-1] != 0:
-        return len(range(*(number for number in numbers if number is not None)))
+        return lay.length_of(range(*(number for number in numbers if number is not None)))
     return as_size(args[1]) if len(args) == 2 and numbers[0] == 0 else None
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import os
+import time
 from collections.abc import Callable, Collection
-from typing import cast
+from typing import Any, cast
 
 from h2dlint.facts import events
 from h2dlint.facts.copies import Verdict
 from h2dlint.facts.domain import (
+    NOTHING,
     SOMEWHERE,
     Array,
     Instance,
@@ -39,6 +41,12 @@ MAX_SIDE_STEPS = 4_000
 CALLER_DEPTH = 3
 """The same for functions of other modules that are looked at because they call one of this."""
 MAX_CALLER_STEPS = 5_000
+MAX_FILE_STEPS = 3_000_000
+"""Expressions evaluated for one file, with all that it asks of others: a hundred times what a large file takes. What is
+not looked at then is unproven.
+"""
+MAX_FILE_SECONDS = 300.0
+"""CPU time for one file: the last resort, for what steps do not count. Never reached by a file within its steps."""
 MAX_CALLERS = 4
 """Functions of the module that are looked at because they call another."""
 _DEFAULTS = FactOptions()
@@ -95,6 +103,8 @@ class Running:
         self._finished: set[int] = set()
         self._stack: list[ast.AST] = []
         self.steps = Steps(MAX_STEPS)
+        self.spent = Spent()
+        """What the file under check has taken so far."""
         self._storage = 0
         self._asked_callers: set[object] = set()
         self._asked_globals: set[tuple[int, str]] = set()
@@ -126,7 +136,10 @@ class Running:
             found = self._frame(module, None, "<module>")
             self._globals[id(module)] = found
             with _Budget(self):
-                self._guarded(lambda: run_body(module.tree.body, found))
+                found.exhausted = not self._guarded(lambda: run_body(module.tree.body, found))
+            if found.exhausted:
+                found.env = dict.fromkeys(found.env, NOTHING)
+                self._give_up(module, None, "the module's own body")
             self._finished.add(id(module))
         return found
 
@@ -178,12 +191,30 @@ class Running:
             self._stack.append(unit.node)
             frame.exhausted = not self._guarded(lambda: self._finish(frame, unit.node.body))
             self._stack.pop()
+        if frame.exhausted and sought and not steps:
+            self._give_up(module, unit.node, unit.qualname)
         if unit.node in self.sought:
             events.across_calls(frame)
         self._units[unit.node] = frame
         if amid_questions and self._partial_reads != partial_reads:
             self._hasty.add(unit.node)
         return frame
+
+    def _give_up(self, module: ModuleInfo, root: ast.AST | None, name: str) -> None:
+        """What a function has shown when its steps are used up may not be all: its copies are left unproven."""
+
+        def of_root(one: Outcome | Sighting) -> bool:
+            return one.root is root and (root is not None or one.root_file == module.file)
+
+        for file, seen in self.outcomes.items():
+            self.outcomes[file] = [one for one in seen if not of_root(one)]
+        for file, hazards in self.sightings.items():
+            self.sightings[file] = [one for one in hazards if not of_root(one)]
+        self.spent.cut_short.append(name)
+
+    def start_over(self) -> None:
+        """Forget everything: an analysis that broke off has left things half done."""
+        self.__dict__ = type(self)(self.options).__dict__
 
     def settle(self, module: ModuleInfo) -> None:
         """Run again what was run too early: what it reads can be looked up in full now, its own stores included."""
@@ -204,14 +235,23 @@ class Running:
             events.leave(frame, None)
 
     def _guarded(self, run: Callable[[], object]) -> bool:
-        """Run within the budget; False when that ended first."""
-        depth = len(self._stack)
+        """Run within the budget; False when that ended first. Then questions that were under way are open no more."""
+        depth, incomplete = len(self._stack), self._incomplete
+        asked = [(questions, set(questions)) for questions in self._under_way()]
         try:
             run()
         except BudgetExceededError:
             del self._stack[depth:]
+            self._incomplete = incomplete
+            for questions, before in asked:
+                for new in set(questions) - before:
+                    _forget(questions, new)
             return False
         return True
+
+    def _under_way(self) -> tuple[dict[Any, Any] | set[Any], ...]:
+        """What is being looked up or applied: each is entered when that begins, and taken out when it ends."""
+        return self._open, self._undecorated, self._asked_globals, self._asked_members
 
     def run_callers(self, module: ModuleInfo, name: str, without: Collection[ast.AST], anew: bool = False) -> None:
         """Look at the functions of the module that name `name`, so that its calls are seen with their arguments.
@@ -285,15 +325,38 @@ class Running:
         return self._storage
 
 
+def _forget(questions: dict[Any, Any] | set[Any], question: object) -> None:
+    if isinstance(questions, dict):
+        del questions[question]
+    else:
+        questions.discard(question)
+
+
+class Spent:
+    """What one file has taken: steps, time, and what was cut short for it."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.cut_short: list[str] = []
+        """Functions whose copies were left unproven, because their steps or those of the file were used up."""
+        self._start = time.process_time()
+
+    @property
+    def all(self) -> bool:
+        """Whether nothing is left for the file."""
+        return self.steps > MAX_FILE_STEPS or time.process_time() - self._start > MAX_FILE_SECONDS
+
+
 class _Budget:
     """A step count of its own for the function that starts to be looked at; the outer one's goes on afterwards."""
 
     def __init__(self, project: Running, limit: int = MAX_STEPS) -> None:
         self._project = project
-        self._steps = Steps(limit)
+        self._steps = Steps(0 if project.spent.all else limit)
 
     def __enter__(self) -> None:
         self._project.steps, self._steps = self._steps, self._project.steps
 
     def __exit__(self, *exc: object) -> None:
+        self._project.spent.steps += self._project.steps.taken
         self._project.steps, self._steps = self._steps, self._project.steps

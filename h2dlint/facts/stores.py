@@ -215,9 +215,10 @@ class Stores(Summaries):
             frame = self._frame(info.module, method, f"{info.qualname}.{getattr(method, 'name', '')}")
             bind_parameters(frame, method, Instance(info), [], {}, own=True)
             return frame.env.get(text, NOTHING)
-        if text[0].isidentifier() and text not in ("None", "True", "False"):
+        try:
+            return Const(ast.literal_eval(text))
+        except (ValueError, SyntaxError):  # a name, or what only looks like a store: a line of a text
             return Unknown(f"{info.qualname}.{name}")
-        return Const(ast.literal_eval(text))
 
     def _from_constructions(self, info: ClassInfo, name: str, values: list[Value], tags: list[tuple[Tag, ...]]) -> bool:
         """The constructor's store, by construction site: arguments decide. False when no site is seen."""

@@ -172,7 +172,7 @@ class Summaries(Names):
         call = Uninformed(frame.root, frame.root_file, (*frame.context, site))
         self.uninformed.setdefault(unit.node, []).append(call)
         inner = self.run_unit(function.module, unit)
-        if inner is None:
+        if inner is None or inner.exhausted:  # what it has returned so far may not be all
             return NOTHING, {}, None
         _hand_globals(inner, frame)
         if inner.default_device is not None and inner.default_device is not SOMEWHERE:

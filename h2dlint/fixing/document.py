@@ -124,6 +124,13 @@ class Document:
             inner = outer
         return None
 
+    def length_of(self, node: ast.stmt | None) -> int:
+        """The characters of a statement, or of the whole text."""
+        if node is None:
+            return len(self.text)
+        start, end = self.lines.offsets(node)
+        return end - start
+
 
 def hash_of(text: str) -> str:
     """A digest of a text, the same on every machine."""
