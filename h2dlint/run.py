@@ -22,7 +22,7 @@ WORTH_A_POOL = 8
 """From this many files on, starting processes pays: each must load the analyser first."""
 
 _DEEP = 3_000
-"""Frames of Python that one question may take. Python's own 1,000 were too few for chains of attributes in real code."""
+"""Frames of Python that one question may take: its own 1,000 are too few for chains of attributes in real code."""
 
 _QUEUED_A_WORKER = 2
 _GRACE = 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from h2dlint.facts import events, loaders, parts, pitfalls, streams, transfers
+from h2dlint.facts import events, loaders, parts, streams, transfers
 from h2dlint.facts import layout as lay
 from h2dlint.facts.domain import (
     CPU,
