@@ -450,6 +450,26 @@ def init(folder: str, jobs: int) -> int:
     return 0
 
 
+@group.command()
+@click.option(
+    "--truth", is_flag=True, help="Run the stored forms again, and tell which of them do something else here."
+)
+@click.option("--only", multiple=True, metavar="NAMES", help="Make these measurements only, in a comma separated list.")
+@click.option("--device", type=click.IntRange(min=0), default=0, show_default=True, help="The GPU to measure.")
+@click.option("--output-format", type=click.Choice(("full", "json")), default="full", show_default=True)
+@click.option("--out", metavar="DIR", type=click.Path(file_okay=False), help="Write the JSON and plots into DIR too.")
+@click.option("--color", type=click.Choice(("auto", "always", "never")), default="auto", help="Use colors.")
+def probe(truth: bool, only: tuple[str, ...], device: int, output_format: str, out: str | None, color: str) -> int:
+    """Measure on this machine's GPU what the rules say of copies.
+
+    It takes one or two minutes and needs an NVIDIA GPU and torch (pip install 'h2dlint[torch]'). The exit status is 0;
+    with --truth it is 1 if a form does something else than the stored table says. 2 means that nothing was measured.
+    """
+    from h2dlint.probe.command import probe_gpu
+
+    return probe_gpu(truth, only, device, output_format, out, wants_color(color, sys.stdout))
+
+
 # --- where the output goes ----------------------------------------------------------------------------------------
 
 

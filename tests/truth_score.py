@@ -17,10 +17,9 @@ from msgspec import Struct
 from h2dlint.facts.analyse import copies_of
 from h2dlint.facts.copies import Copy
 from h2dlint.facts.project import Project
+from h2dlint.probe.stored_forms import stored_tables
 
-DATA = Path(__file__).parent / "data"
-TABLE = DATA / "truth_h200_torch2.11.json"
-MORE_FORMS = DATA / "more_forms_h200.json"
+TABLE, MORE_FORMS = stored_tables()
 PREAMBLE = 'import numpy as np\nimport torch\n\ndevice = torch.device("cuda")\n'
 
 

@@ -6,6 +6,8 @@ import sys
 
 import torch
 
+from h2dlint.probe import torch_gpu
+
 BUSY_CYCLES = 200_000_000
 """About 0.1 s of an H200: long enough for the host to be far ahead of the device."""
 
@@ -19,19 +21,12 @@ def need_gpu() -> None:
 
 def keep_busy() -> None:
     """Queues work, so that what is issued next waits for its turn."""
-    torch.cuda._sleep(BUSY_CYCLES)
+    torch_gpu.spin(BUSY_CYCLES)
 
 
 def cycles_of(milliseconds: float) -> int:
     """How many cycles the GPU takes to sleep so long."""
-    probe = 10_000_000
-    for _ in range(2):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        torch.cuda._sleep(probe)
-        end.record()
-        torch.cuda.synchronize()
-    return int(probe * milliseconds / start.elapsed_time(end))
+    return int(torch_gpu.cycles_of(milliseconds))
 
 
 def show(what: str, wrong: int, total: int, note: str) -> None:
