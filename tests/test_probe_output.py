@@ -19,7 +19,7 @@ from h2dlint.probe.command import encoded
 from h2dlint.probe.forms_table import DOWNLOADS, PINNING, POSITION_IDS, SLICES, STEPS, UPLOADS, waiting_forms
 from h2dlint.probe.machine import link_text, smi_values
 from h2dlint.probe.measurements import MEASUREMENTS
-from h2dlint.probe.report import show_comparison, show_results, value_cell
+from h2dlint.probe.report import plain, show_comparison, show_results, value_cell
 from h2dlint.probe.results import Answer, LeftOut, Results
 from h2dlint.probe.run import run_all
 from h2dlint.probe.spread import spread_of
@@ -86,7 +86,13 @@ def test_every_measurement_has_its_table(results: Results) -> None:
     text = printed(results)
     assert text.startswith("A GPU that counts · driver 1.0 · CUDA 13.0 · torch 2.11.0 · PCIe gen 5 x16")
     for measured in results.measurements:
-        assert measured.title in text
+        assert plain(measured.title) in text
+
+
+def test_what_holds_for_several_tables_is_told_once(results: Results) -> None:
+    text = printed(results)
+    assert text.count("First loop begins with") == 1
+    assert text.count("As above.") == 2
 
 
 def test_code_in_brackets_is_not_taken_for_markup(results: Results) -> None:
@@ -98,6 +104,14 @@ def test_code_in_brackets_is_not_taken_for_markup(results: Results) -> None:
 @pytest.mark.parametrize("width", [80, 100, 120])
 def test_no_line_is_wider_than_the_terminal(results: Results, width: int) -> None:
     assert max(map(len, printed(results, width).splitlines())) <= width
+
+
+@pytest.mark.parametrize("width", [72, 80, 100, 120])
+def test_every_form_is_named_at_any_width(results: Results, width: int) -> None:
+    text = printed(results, width)
+    for measured in results.measurements:
+        for point in measured.points:
+            assert plain(point.label) in text, measured.name
 
 
 def test_the_figures_stand_beside_those_of_the_rules(results: Results) -> None:

@@ -150,12 +150,17 @@ def _bars(axes: Axes, measured: Measured) -> None:
     points = measured.points
     places = range(len(points))
     longest = max(point.value.median for point in points)
-    axes.barh(
-        places, [point.value.median for point in points], color=[COLORS[point.kind] for point in points], height=0.7
-    )
+    axes.barh(places, [point.value.median for point in points], color=list(map(_bar_color, points)), height=0.7)
     for place, point in zip(places, points, strict=True):
+        inside = point.value.median > 0.8 * longest  # beside it there may be the line that tells when the GPU is done
         axes.text(
-            point.value.median + longest * 0.01, place, ms_text(point.value.median), va="center", fontsize=8, color=INK
+            point.value.median + longest * (-0.01 if inside else 0.01),
+            place,
+            ms_text(point.value.median),
+            ha="right" if inside else "left",
+            va="center",
+            fontsize=8,
+            color="white" if inside else INK,
         )
     if measured.gpu_done is not None:
         axes.axvline(measured.gpu_done, color=INK, linestyle="--", linewidth=1.2)
@@ -165,6 +170,13 @@ def _bars(axes: Axes, measured: Measured) -> None:
     axes.set_ylim(len(points) - 0.4, -0.6)
     axes.set_xlabel("host held, ms")
     axes.grid(axis="x")
+
+
+def _bar_color(point: Point) -> str:
+    """By the memory that decides; where the question is whether it waits, by the answer."""
+    if point.said is not None:
+        return COLORS["pageable" if point.waits else "pinned"]
+    return COLORS[point.kind]
 
 
 def _style() -> dict[Any, Any]:

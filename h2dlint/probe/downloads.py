@@ -8,7 +8,6 @@ from h2dlint.probe.results import Answer, Measured, Point
 
 NAME = "downloads"
 TITLE = "From the device to the host, behind 20 ms of work"
-SECONDS = 4.0
 QUEUED = 20.0
 SIZES = (256, 64 << 10, 1 << 20, 16 << 20)
 

@@ -16,7 +16,6 @@ from h2dlint.probe.units import size_text
 
 NAME = "in-flight"
 TITLE = "Copies in flight before one waits"
-SECONDS = 12.0
 QUEUED = 200.0
 """Long enough to issue the limit of copies behind it."""
 LIMIT = 3000

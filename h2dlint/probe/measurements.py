@@ -30,14 +30,14 @@ class Measurement(Struct, frozen=True):
 
 
 MEASUREMENTS = (
-    Measurement("single-copy", single_copy.SECONDS, single_copy.measure),
-    Measurement("in-flight", in_flight.SECONDS, in_flight.measure),
-    Measurement("queue-depth", queue_depth.SECONDS, queue_depth.measure),
-    Measurement("pin-cost", pin_cost.SECONDS, pin_cost.measure),
-    Measurement("row-counts", row_counts.SECONDS, row_counts.measure),
-    Measurement("loop-tensors", serving_loop.SECONDS, serving_loop.measure_tensors),
-    Measurement("loop-slices", serving_loop.SECONDS, serving_loop.measure_slices),
-    Measurement("loop-ids", serving_loop.SECONDS / 2, serving_loop.measure_ids),
-    Measurement("waits", waiting_forms.SECONDS, waiting_forms.measure),
-    Measurement("downloads", downloads.SECONDS, downloads.measure),
+    Measurement(single_copy.NAME, 4.0, single_copy.measure),
+    Measurement(in_flight.NAME, 9.0, in_flight.measure),
+    Measurement(queue_depth.NAME, 2.0, queue_depth.measure),
+    Measurement(pin_cost.NAME, 4.0, pin_cost.measure),
+    Measurement(row_counts.NAME, 18.0, row_counts.measure),
+    Measurement(serving_loop.TENSORS_NAME, 19.0, serving_loop.measure_tensors),
+    Measurement(serving_loop.SLICES_NAME, 14.0, serving_loop.measure_slices),
+    Measurement(serving_loop.IDS_NAME, 5.0, serving_loop.measure_ids),
+    Measurement(waiting_forms.NAME, 3.0, waiting_forms.measure),
+    Measurement(downloads.NAME, 1.5, downloads.measure),
 )

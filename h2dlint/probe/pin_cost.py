@@ -10,7 +10,6 @@ from h2dlint.probe.units import size_text
 
 NAME = "pin-cost"
 TITLE = "What pinning costs"
-SECONDS = 4.0
 SIZES = tuple(1 << power for power in (10, 16, 20, 24, 28))
 CACHED_RUNS = 9
 

@@ -11,7 +11,6 @@ from h2dlint.probe.spread import spread_of
 
 NAME = "queue-depth"
 TITLE = "What a copy that waits costs"
-SECONDS = 4.0
 QUEUES = (5.0, 10.0, 20.0, 40.0, 80.0, 160.0)
 SIZE = 256 * 1024
 COPIES = 4

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -13,17 +13,23 @@ from h2dlint.probe.spread import Spread
 from h2dlint.probe.truth import Comparison, Difference
 from h2dlint.probe.units import ms_text, short_size, value_text
 
+_Layout = Callable[[Measured], RenderableType]
 _JITTER = 0.2
 """Below this many milliseconds, or copies, a range would only show the jitter of a call."""
+_BOUNDLESS = 10_000
+_SHORT = 10
+"""Characters of a name that can head a column of figures."""
 _EDGE_STYLES = {True: "red", False: "green"}
 
 
 def show_results(results: Results, console: Console) -> None:
     """Prints a run of the probe."""
     console.print(_machine(results.machine), highlight=False)
+    told = ""
     for measured in results.measurements:
+        note = "As above." if measured.note == told else plain(told := measured.note)
         console.print()
-        console.print(measured_table(measured), highlight=False)
+        console.print(measured_table(measured, note, console), highlight=False)
     answers = [answer for measured in results.measurements for answer in measured.answers]
     if answers:
         console.print()
@@ -49,10 +55,14 @@ def show_comparison(comparison: Comparison, console: Console) -> None:
     )
 
 
-def measured_table(measured: Measured) -> RenderableType:
-    """The points of one measurement, forms down and the axis across, below its title."""
-    body = _list(measured) if measured.axis is None else _grid(measured)
-    head = Text.assemble((measured.title, "bold"), ("\n" + measured.note.replace("`", ""), "dim"))
+def measured_table(measured: Measured, note: str, console: Console) -> RenderableType:
+    """The points of one measurement below its title and a note, in the widest of the layouts that fits the console."""
+    layouts: tuple[_Layout, ...] = (_list,) if measured.axis is None else (_grid, _narrow_grid, _turned_grid)
+    tables = [layout(measured) for layout in layouts]
+    boundless = console.options.update(width=_BOUNDLESS)
+    fitting = (table for table in tables if console.measure(table, options=boundless).maximum <= console.width)
+    body = next(fitting, tables[-1])
+    head = Text.assemble((plain(measured.title), "bold"), ("\n" + note, "dim"))
     return Group(head, body)
 
 
@@ -74,16 +84,49 @@ def _answer(value: float | None, at_least: bool, unit: str) -> str:
     return ("at least " if at_least else "") + value_text(value, unit)
 
 
-def _grid(measured: Measured) -> Table:
-    places = sorted({point.x for point in measured.points if point.x is not None})
+def _grid(measured: Measured, ranges: bool = True) -> RenderableType:
+    """Forms down, the axis across."""
+    places = _places(measured)
     table = _table("", *(axis_text(place, measured.axis) for place in places))
-    for label in dict.fromkeys(point.label for point in measured.points):
-        cells = {point.x: _cell(point, measured.unit) for point in measured.points if point.label == label}
-        table.add_row(_text(label), *(cells.get(place, Text("-", "dim")) for place in places))
+    for label in _labels(measured):
+        table.add_row(_text(label), *(_at(measured, label, place, ranges) for place in places))
     return table
 
 
-def _list(measured: Measured) -> Table:
+def _narrow_grid(measured: Measured) -> RenderableType:
+    """The same without ranges."""
+    return _grid(measured, ranges=False)
+
+
+def _turned_grid(measured: Measured) -> RenderableType:
+    """The axis down, forms across: by their names if those are short, else by numbers that stand for them."""
+    labels = _labels(measured)
+    short = all(len(label) <= _SHORT for label in labels)
+    table = _table("", *(labels if short else (f"({number})" for number in range(1, len(labels) + 1))))
+    for place in _places(measured):
+        cells = [_at(measured, label, place, ranges=False) for label in labels]
+        table.add_row(axis_text(place, measured.axis), *cells)
+    if short:
+        return table
+    names = [Text(f"({number}) {plain(label)}", "dim") for number, label in enumerate(labels, 1)]
+    return Group(table, *names)
+
+
+def _places(measured: Measured) -> list[float]:
+    return sorted({point.x for point in measured.points if point.x is not None})
+
+
+def _labels(measured: Measured) -> list[str]:
+    return list(dict.fromkeys(point.label for point in measured.points))
+
+
+def _at(measured: Measured, label: str, place: float, ranges: bool) -> Text:
+    """The cell of a form at a place of the axis."""
+    points = [point for point in measured.points if point.label == label and point.x == place]
+    return _cell(points[0], measured.unit, ranges) if points else Text("-", "dim")
+
+
+def _list(measured: Measured) -> RenderableType:
     asked = any(point.said is not None for point in measured.points)
     table = _table("", measured.unit, "" if asked else "one step")
     for point in measured.points:
@@ -111,8 +154,8 @@ def axis_text(place: float, axis: str | None) -> str:
     return f"{place:,.0f} ms" if axis == "ms" else f"{place:,.0f}"
 
 
-def _cell(point: Point, unit: str) -> Text:
-    text = Text(value_cell(point.value, unit))
+def _cell(point: Point, unit: str, ranges: bool = True) -> Text:
+    text = Text(value_cell(point.value, unit, ranges))
     if point.at_least:
         text = Text("> ") + text
     if point.waits is not None and point.said is None:
@@ -120,10 +163,10 @@ def _cell(point: Point, unit: str) -> Text:
     return text
 
 
-def value_cell(value: Spread, unit: str) -> str:
-    """The median; where the repetitions lie far apart, their range below it."""
+def value_cell(value: Spread, unit: str, ranges: bool = True) -> str:
+    """The median; where the repetitions lie far apart, their range below it, if ranges are wanted."""
     write = ms_text if unit == "ms" else "{:,.0f}".format
-    if not value.wide or value.high < _JITTER or write(value.low) == write(value.high):
+    if not ranges or not value.wide or value.high < _JITTER or write(value.low) == write(value.high):
         return write(value.median)
     return f"{write(value.median)}\n{write(value.low)}-{write(value.high)}"
 

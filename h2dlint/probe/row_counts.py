@@ -8,7 +8,6 @@ from h2dlint.probe.results import Answer, Measured, Point
 
 NAME = "row-counts"
 TITLE = "`[:, :1024]` of a `[rows, 1025]` int64 buffer"
-SECONDS = 22.0
 ROWS = (2, 3, 8, 16, 32, 64, 256, 1024)
 STEPS, WORK = 20, 5.0
 

@@ -9,7 +9,6 @@ from h2dlint.probe.search import boundary, first_that
 
 NAME = "single-copy"
 TITLE = "One copy behind 40 ms of work"
-SECONDS = 7.0
 QUEUED = 40.0
 SIZES = tuple(1 << power for power in (10, 13, 16, 17, 18, 19, 20, 21, 22, 23, 25))
 STEP = 1024

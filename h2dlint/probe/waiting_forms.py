@@ -8,7 +8,6 @@ from h2dlint.probe.results import Answer, Measured, Point
 
 NAME = "waits"
 TITLE = "What waits without being asked"
-SECONDS = 4.0
 QUEUED = 20.0
 
 
