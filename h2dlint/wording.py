@@ -117,7 +117,7 @@ def size_remark(copy: Copy) -> str:
         )
     if not is_small(copy):
         return ""
-    return f"; it is small, at most {copy.max_bytes:,} bytes: copies of 8 KiB and less never blocked when measured"
+    return f"; it is small, at most {copy.max_bytes:,} bytes: copies of up to 8 KiB block when hundreds are in flight"
 
 
 def pinned_call(copy: Copy, node: cst.Call | None) -> str:

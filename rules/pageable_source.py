@@ -15,8 +15,8 @@ reports it: `torch.cuda.set_sync_debug_mode("warn")` is silent about these copie
 Measured on one NVIDIA H200, torch 2.11: behind a queue of 40 ms of GPU work, a pageable copy of 2 MiB or more
 waits for the whole queue, and so does the third copy in flight from 64 KiB on. A loop of 60 steps with six
 copies of 32 KiB each held the host for 194 ms; with pinned snapshots it was free after 20 ms. A benchmark of
-one small copy on an idle GPU shows none of this. Copies of 8 KiB and less never blocked; where the code shows
-such a size, the finding is only a note.
+one small copy on an idle GPU shows none of this. Copies of 8 KiB and less blocked only with hundreds
+in flight; where the code shows such a size, the finding is only a note.
 
 While a CUDA graph is captured, size does not matter: torch 2.11 refuses every copy from memory that is not pinned and
 dense, and the capture fails.

@@ -278,7 +278,7 @@ def test_permuted_axes_are_not_called_gaps() -> None:
 
 def test_a_small_copy_is_said_to_be_small() -> None:
     message, _ = said(fake(max_bytes=2048))
-    assert message.endswith("it is small, at most 2,048 bytes: copies of 8 KiB and less never blocked when measured")
+    assert message.endswith("it is small, at most 2,048 bytes: copies of up to 8 KiB block when hundreds are in flight")
 
 
 def test_a_large_copy_is_not_told_to_pin_anew_each_time() -> None:
