@@ -16,7 +16,7 @@ from test_startup import modules_after
 from h2dlint.commands import invoke
 from h2dlint.probe import command, needs
 from h2dlint.probe.measurements import MEASUREMENTS
-from h2dlint.probe.results import Results
+from h2dlint.probe.results import LeftOut, Results
 from h2dlint.probe.run import run_all
 from h2dlint.probe.stored_forms import SeenCopy
 from h2dlint.probe.truth import Comparison, Difference, Seen
@@ -113,6 +113,12 @@ def test_an_unknown_measurement_names_the_known_ones(cli: Cli) -> None:
     assert "in-flight" in ran.err
 
 
+def test_stored_forms_and_chosen_measurements_are_two_things(cli: Cli) -> None:
+    ran = cli("probe", "--truth", "--only", "waits", env=NO_GPU)
+    assert ran.status == 2
+    assert "`--only` chooses measurements, and `--truth` makes none" in ran.err
+
+
 # --- with a GPU that only counts ----------------------------------------------------------------------------------
 
 
@@ -146,6 +152,16 @@ def test_files_are_written_beside_what_is_printed(capsys: pytest.CaptureFixture[
     assert sorted(path.name for path in folder.iterdir()) == ["probe.json", "waits.png", "waits.svg"]
     assert (folder / "probe.json").read_text().rstrip() == said.out.rstrip()
     assert said.err == f"h2dlint: wrote 3 files to {folder}\n"
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_run_in_which_nothing_could_be_measured_failed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    left_out = (LeftOut("waits", "CUDA error: out of memory"),)
+    monkeypatch.setattr(command, "_measure", lambda wanted: Results(MACHINE, 0.1, (), left_out))
+    assert invoke(["probe", "--only", "waits"]) == 2
+    assert "left out: waits: CUDA error: out of memory" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("gpu")

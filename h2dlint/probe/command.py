@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from h2dlint.cli import EXIT_ERROR
 from h2dlint.probe.display import bar
 from h2dlint.probe.needs import missing_gpu, missing_plots, missing_torch
 from h2dlint.probe.results import Results
@@ -22,11 +23,16 @@ EXIT_DIFFERENT = 1
 def probe_gpu(
     truth: bool, only: Sequence[str], device: int, output_format: str | None, out: str | None, color: bool
 ) -> int:
-    """Measures, or runs the stored forms again, and writes what came out. Status 1 if stored forms differ.
+    """Measures, or runs the stored forms again, and writes what came out.
+
+    Returns:
+        The exit status: 1 if stored forms differ, 2 if no measurement could be made, else 0.
 
     Raises:
         click.ClickException: something that is needed is missing here, or a name is unknown.
     """
+    if truth and only:
+        raise click.UsageError("`--only` chooses measurements, and `--truth` makes none: give one of them")
     wanted = _wanted(only)
     problem = missing_torch() or (missing_plots() if out is not None and not truth else None) or missing_gpu(device)
     if problem is not None:
@@ -42,13 +48,15 @@ def probe_gpu(
         click.echo(encoded(found))
     else:
         _show(found, color)
-    return EXIT_DIFFERENT if isinstance(found, Comparison) and found.differences else 0
+    if isinstance(found, Comparison):
+        return EXIT_DIFFERENT if found.differences else 0
+    return 0 if found.measurements else EXIT_ERROR
 
 
 class Missing(click.ClickException):
     """Something that the probe needs is not here."""
 
-    exit_code = 2
+    exit_code = EXIT_ERROR
 
     def show(self, file: object = None) -> None:
         """One line on stderr, as all of h2dlint's messages."""
