@@ -470,6 +470,57 @@ def probe(truth: bool, only: tuple[str, ...], device: int, output_format: str, o
     return probe_gpu(truth, only, device, output_format, out, wants_color(color, sys.stdout))
 
 
+class _BeforeAProgram(click.Command):
+    """A command whose own options end where a program begins: at `--`, at `-m`, or at the first word."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Marks the place with `--`, so that no option of the program is taken for one of ours."""
+        values = {name for one in self.params if not getattr(one, "is_flag", True) for name in one.opts}
+        at = 0
+        while at < len(args) and args[at].startswith("-") and args[at] not in ("-", "--", "-m"):
+            at += 2 if args[at] in values else 1
+        if at < len(args) and args[at] != "--":
+            args = [*args[:at], "--", *args[at:]]
+        return super().parse_args(ctx, args)
+
+
+@group.command(cls=_BeforeAProgram, options_metavar="[OPTIONS] [--]", short_help="Run a program, and see what waits.")
+@click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT.py|-m MODULE|COMMAND [ARGS]...")
+@click.option("--out", default="trace.json", metavar="FILE", show_default=True, help="Where to write the trace.")
+@click.option("--top", type=click.IntRange(min=1), default=20, metavar="N", show_default=True, help="Rows to show.")
+@click.option("--output-format", type=click.Choice(("full", "json")), default="full", show_default=True)
+@click.option("--output-file", type=click.Path(dir_okay=False), help="Write the report to a file.  [default: stderr]")
+@click.option("--chart", metavar="FILE", help="Draw the time lost per line, as .png, .svg or .pdf.")
+@click.option("--read", metavar="FILE", help="Run nothing: show a trace that there is, on stdout.")
+@click.option("--color", type=click.Choice(("auto", "always", "never")), default="auto", help="Use colors.")
+def trace(
+    program: tuple[str, ...],
+    out: str,
+    top: int,
+    output_format: str,
+    output_file: str | None,
+    chart: str | None,
+    read: str | None,
+    color: str,
+) -> int:
+    """Run a program, and see which of its copies between host and device waited, where, and for how long.
+
+    The program runs as it would alone, and its exit status is this command's. The trace that it leaves is also for
+    `h2dlint check --trace FILE`. Needs torch where the program runs.
+    """
+    from h2dlint.trace.command import Wish, carry_out
+    from h2dlint.trace.trace_file import TraceError
+
+    if (read is None) == (not program):
+        raise click.UsageError("name a program, such as `h2dlint trace -- python train.py`, or a trace with --read")
+    wish = Wish(program, out, top, output_format, chart, read)
+    try:
+        with _output(output_file, color, sys.stdout if read else sys.stderr) as (stream, colored):
+            return carry_out(wish, stream, colored)
+    except TraceError as error:
+        raise click.ClickException(str(error)) from error
+
+
 # --- where the output goes ----------------------------------------------------------------------------------------
 
 
