@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from h2dlint.baseline import Baseline
     from h2dlint.changes import Changes
     from h2dlint.facts.options import FactOptions
+    from h2dlint.observing import Observations
+    from h2dlint.trace.trace_file import Trace
 
 Done = Callable[[int, int], None]
 """Hears how many files are done, and how many there are."""
@@ -74,6 +76,8 @@ class Options(Struct, frozen=True):
     """Look at the files too whose facts came from the given ones."""
     force_exclude: bool = False
     """Leave out what the excludes say even if it is named."""
+    trace: Trace | None = None
+    """What a run of the program has shown, to hold the findings against."""
     stdin: bytes | None = None
     """What to look at instead of the one file that is named, which need not exist."""
 
@@ -118,6 +122,7 @@ def check_paths(paths: Sequence[str], configs: Configs, options: Options, done: 
         changes={path: (change.old_text, change.new_text) for path, change in changes.items()},
         rewritten={path: change.after for path, change in changes.items()},
         left_alone=left_alone,
+        stale=tuple(plan.stale),
         accepted=sum(one.count for outcome in outcomes for one in outcome.accepted),
         gone=plan.gone(outcomes),
         seen=frozenset(plan.seen),
@@ -255,6 +260,15 @@ def changes_of(options: Options) -> Changes | None:
     return changes_since(options.since)
 
 
+def observations_in(options: Options) -> Observations | None:
+    """What the options' trace saw, by file."""
+    if options.trace is None:
+        return None
+    from h2dlint.observing import observations_of
+
+    return observations_of(options.trace)
+
+
 class _Plan:
     """What to do with each file found."""
 
@@ -273,6 +287,9 @@ class _Plan:
         """Those of them that were not given, but may depend on one that was."""
         self._baselines: dict[str, Baseline] = {}
         self._changes = changes_of(options)
+        self._observations = observations_in(options)
+        self.stale: list[str] = []
+        """Files that have changed since the trace, as shown."""
 
     def jobs(self, paths: Sequence[str]) -> Iterator[Job | Outcome]:
         """A job for each file that holds something to look at; an outcome at once for one that cannot be read."""
@@ -297,11 +314,24 @@ class _Plan:
         except OSError as error:
             yield not_analysed(job, Problem(1, f"cannot be read: {error.strerror or error}"))
             return
+        job = self._with_seen(job, data)
         codes = (*job.codes, *job.strict_codes)
-        if has_needle(data, self._needles_of(codes), file):
+        if job.seen:
+            yield job
+        elif has_needle(data, self._needles_of(codes), file):
             without_comments = tuple(code for code in codes if code != UNUSED)
             copies = self._inventory or has_needle(data, self._needles_of(without_comments), file)
             yield job if copies else msgspec.structs.replace(job, copies=False)
+
+    def _with_seen(self, job: Job, data: bytes) -> Job:
+        """The job with what the trace saw in its file, unless other bytes ran than are there now."""
+        if self._observations is None or is_notebook(job.file):
+            return job
+        file = os.path.abspath(job.file)
+        if self._observations.is_stale(file, data):
+            self.stale.append(job.path)
+            return job
+        return msgspec.structs.replace(job, seen=self._observations.in_file(file))
 
     def _files(self, paths: Sequence[str], excluded: Callable[[str, str], bool]) -> Iterator[str]:
         if self._options.stdin is None:

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
@@ -18,6 +18,9 @@ from h2dlint.discovery import Missing, display_path
 from h2dlint.progress import progress
 from h2dlint.report import Report
 from h2dlint.settings import FORMATS
+
+if TYPE_CHECKING:
+    from h2dlint.trace.trace_file import Trace
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -128,6 +131,7 @@ def _common(command: _Command) -> _Command:
 @click.option("--statistics", is_flag=True, help="Print how many findings each rule has, not the findings.")
 @click.option("--show-settings", is_flag=True, help="Print the settings that hold for the first path, and end.")
 @click.option("--show-files", is_flag=True, help="Print the files that would be looked at, and end.")
+@click.option("--trace", "trace_file", metavar="FILE", help="Mark what ran by a trace of `h2dlint trace`.")
 @click.option("--fix", is_flag=True, help="Make the safe fixes: same values, never an error where there was none.")
 @click.option("--unsafe-fixes", is_flag=True, help="Make, or show, the unsafe fixes too.")
 @click.option("--diff", is_flag=True, help="Write no file: print what --fix would change, and end with 1 if anything.")
@@ -165,6 +169,7 @@ def check(
     statistics: bool,
     show_settings: bool,
     show_files: bool,
+    trace_file: str | None,
     fix: bool,
     unsafe_fixes: bool,
     diff: bool,
@@ -191,6 +196,8 @@ def check(
         raise click.UsageError("`--write-baseline` writes down everything that is found: it goes with no other filter")
     if no_baseline and baseline is not None:
         raise click.UsageError("`--baseline` and `--no-baseline` contradict each other: give one of them")
+    if trace_file is not None and (make or add_ignore is not None):
+        raise click.UsageError("`--trace` is about the files as they ran: look first, and change them then")
     if show_settings:
         return _show_settings(configs, paths)
     if show_files:
@@ -212,6 +219,7 @@ def check(
         since=since,
         affected=affected,
         force_exclude=force_exclude,
+        trace=_trace(trace_file),
         stdin=stdin,
     )
     with progress("fixing" if make else "checking", enabled=not quiet) as done:
@@ -224,6 +232,8 @@ def check(
         report = add_ignores(report, paths or (os.curdir,), configs, options, add_ignore)
     for path, reason in report.left_alone.items():
         click.echo(f"h2dlint: {path} was left alone: {reason}", err=True)
+    for path in report.stale:
+        click.echo(f"h2dlint: {path} has changed since the trace: what ran there is left out", err=True)
     if summary_file is not None:
         _write_summary(report, summary_file)
     if write_baseline is not None:
@@ -253,6 +263,18 @@ def check(
     if exit_non_zero_on_fix and report.fixed:
         return 1
     return 1 if failed and not exit_zero else 0
+
+
+def _trace(file: str | None) -> Trace | None:
+    """The trace in a file; None where none is named."""
+    if file is None:
+        return None
+    from h2dlint.trace.trace_file import TraceError, read
+
+    try:
+        return read(file)
+    except TraceError as error:
+        raise click.ClickException(str(error)) from error
 
 
 _WITHOUT_FIXES = ("concise", "github", "gitlab", "junit")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from h2dlint.repair import KeepsForm
     from h2dlint.report import Fixed, Key
     from h2dlint.rules import Rule
+    from h2dlint.trace.trace_file import Seen
 
 CANNOT_WRITE_BACK = "the file's bytes cannot be made from its text again"
 UNPROVEN = "HTD190"
@@ -88,6 +89,8 @@ class Job(Struct, frozen=True):
     """List the file's copies instead of checking them."""
     verbose: bool = False
     """Print where h2dlint itself failed."""
+    seen: tuple[Seen, ...] = ()
+    """What a trace saw in the file as it is."""
     fixing: Fixing | None = None
     """What to do about rewrites; None: look for none."""
     data: bytes | None = None
@@ -208,7 +211,7 @@ def _check(
     project: Project, job: Job, source: SourceFile, tree: ast.Module, data: bytes, keeps_form: KeepsForm | None
 ) -> Outcome:
     copies = _copies(project, source, tree, codes=(*job.codes, *job.strict_codes)) if job.copies else ()
-    if not copies and not (UNUSED in job.codes and may_hold_suppressions(data)):
+    if not copies and not job.seen and not (UNUSED in job.codes and may_hold_suppressions(data)):
         return Outcome(job.path)
     if job.changes is not None:
         job = _only_changed(job, job.changes, source.text, tree, copies, data)
@@ -220,7 +223,13 @@ def _check(
 
 def _outcome(job: Job, text: str, tree: ast.Module, copies: Sequence[Copy], data: bytes) -> Outcome:
     rules = [rule for rule in _all_rules() if rule.meta.code in job.codes or rule.meta.code in job.strict_codes]
-    everything = _placed(_findings(text, tree, copies, rules, job), job)
+    found = _findings(text, tree, copies, rules, job)
+    if job.seen:
+        from h2dlint.observing import CODE, held_against
+
+        meta = next(rule.meta for rule in _all_rules() if rule.meta.code == CODE)
+        found = held_against(found, job.path, copies, job.seen, meta)
+    everything = _placed(found, job)
     sorted_out = sort_out(everything, data, text)
     kept = (*sorted_out.kept, *_idle_comments(job, text, sorted_out))
     sifted = sift([one for one in kept if not _is_hidden(one)], job.accepted, text)
@@ -290,6 +299,7 @@ def _with_fixes(
     from h2dlint.others import Others
     from h2dlint.repair import Repairer, made, with_fixes, without_comments
 
+    job = msgspec.structs.replace(job, seen=())  # a changed text has other places
     if _written_back(source) != data:
         refusals = {(finding.span, finding.code): CANNOT_WRITE_BACK for finding in outcome.findings}
         return msgspec.structs.replace(outcome, refusals=refusals)

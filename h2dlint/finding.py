@@ -61,6 +61,22 @@ class Fix(Struct, frozen=True):
     """What changes in other files, together with the edits here or not at all."""
 
 
+class Observed(Struct, frozen=True):
+    """What a trace saw at the place of a finding."""
+
+    verdict: Verdict
+    """The gravest that the copy came to."""
+    calls: int
+    """How often it came to that."""
+    total_ms: float
+    """Time that the host spent in these calls."""
+    worst_ms: float
+    largest: int
+    """Bytes of the largest call."""
+    refuted: bool = False
+    """Whether the finding says that the copy waits, and it never did."""
+
+
 class Finding(Struct, frozen=True):
     """One report: where, what happens, why here, what to write instead."""
 
@@ -78,6 +94,8 @@ class Finding(Struct, frozen=True):
     """Dotted name of the enclosing function inside its module; empty where there is none to name."""
     hot: bool = False
     """Whether that is one of the project's `hot-functions`."""
+    observed: Observed | None = None
+    """What a trace saw there, if one was given and saw it."""
 
 
 class Meta(Struct, frozen=True):

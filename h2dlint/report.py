@@ -72,6 +72,8 @@ class Report(Struct, frozen=True):
     """Files that were analysed because their facts came from the given ones."""
     read_beyond: int = 0
     """Modules that were read only for what they define, in a verbose run."""
+    stale: tuple[str, ...] = ()
+    """Files that have changed since the trace: what it saw there is left out."""
     left_alone: Mapping[str, str] = {}
     """Files that could not be written, with the reason; their findings are those of the file as it is."""
 

@@ -90,9 +90,14 @@ def render_rule(rule: Rule, format: str) -> str:
 
 
 def listed(report: Report, show_unproven: bool) -> list[Finding]:
-    """The findings that a format lists, by path and position."""
+    """The findings that a format lists, by path and position; what a trace saw to wait comes first, by its cost."""
     shown = [*report.findings, *(report.unproven if show_unproven else ())]
-    return sorted(shown, key=lambda finding: (finding.path, finding.span.line, finding.span.column, finding.code))
+    by_place = sorted(shown, key=lambda finding: (finding.path, finding.span.line, finding.span.column, finding.code))
+    if not any(finding.observed for finding in by_place):
+        return by_place
+    from h2dlint.output.observed import rank
+
+    return sorted(by_place, key=rank)
 
 
 def _unknown_format(format: str, known: Sequence[str]) -> ValueError:

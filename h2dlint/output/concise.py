@@ -8,6 +8,7 @@ from h2dlint.facts.copies import Copy
 from h2dlint.finding import Finding
 from h2dlint.notebooks.view import CellView
 from h2dlint.output import listed
+from h2dlint.output.observed import clause
 from h2dlint.output.summary import closing_line
 from h2dlint.output.terminal import harmless
 from h2dlint.report import Report
@@ -38,4 +39,5 @@ def _line(finding: Finding, color: bool) -> str:
     severity = finding.severity.value
     shown = f"\x1b[{_COLORS[severity]}m{severity}\x1b[0m" if color else severity
     position = f"{finding.path}:{finding.span.line}:{finding.span.column}"
-    return f"{harmless(position)}: {finding.code} {shown} {harmless(finding.message)}"
+    seen = f" [{clause(finding.observed)}]" if finding.observed else ""
+    return f"{harmless(position)}: {finding.code} {shown} {harmless(finding.message)}{seen}"

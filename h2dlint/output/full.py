@@ -13,6 +13,7 @@ from h2dlint.notebooks.view import CellView, Changed
 from h2dlint.output import listed
 from h2dlint.output.diff import rows_in_cells, rows_of
 from h2dlint.output.frame import Mark, Row, frame, wrapped
+from h2dlint.output.observed import clause
 from h2dlint.output.paint import painted
 from h2dlint.output.summary import closing_line, counts
 from h2dlint.output.terminal import harmless
@@ -25,6 +26,7 @@ _STYLES = {
     "place": "cyan",
     "path": "",
     "help": "green",
+    "seen": "magenta",
     "dim": "dim",
     "message": "bold",
 }
@@ -77,6 +79,8 @@ def _finding(
         if place.path != finding.path:
             text = f"{place.path}:{place.span.line}: {place.message}"
             yield from _noted(gutter, ":::", text, "place", width)
+    if finding.observed is not None:
+        yield from _noted(gutter, " =", f"seen: {clause(finding.observed)}", "seen", width)
     if finding.help:
         yield from _noted(gutter, " =", f"help: {finding.help}", "help", width)
     if finding.fix is not None and source is not None:

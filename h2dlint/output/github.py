@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from h2dlint.finding import Finding, Severity
 from h2dlint.output import listed
+from h2dlint.output.observed import clause
 from h2dlint.output.summary import closing_line
 from h2dlint.output.terminal import harmless
 from h2dlint.report import Report
@@ -26,7 +27,8 @@ def _command(finding: Finding) -> str:
     if span.line == span.end_line:  # GitHub takes columns on one line alone
         properties |= {"col": span.column, "endColumn": span.end_column}
     properties |= {"title": f"{finding.code} {finding.name}"}
-    body = [finding.message, *(f"{place.path}:{place.span.line}: {place.message}" for place in finding.trace)]
+    seen = [clause(finding.observed)] if finding.observed else []
+    body = [finding.message, *seen, *(f"{place.path}:{place.span.line}: {place.message}" for place in finding.trace)]
     text = "\n".join(map(harmless, [*body, *([finding.help] if finding.help else [])]))
     listing = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items())
     return f"::{_COMMANDS[finding.severity]} {listing}::{_data(text)}"

@@ -10,6 +10,7 @@ from h2dlint.facts.copies import Copy, Place, Span
 from h2dlint.finding import DOCS_URL, Edit, FileEdits, Finding, Fix
 from h2dlint.notebooks.view import CellView
 from h2dlint.output import listed
+from h2dlint.output.observed import as_data
 from h2dlint.output.summary import counts
 from h2dlint.report import Fixed, Report
 from h2dlint.rules import Rule, codes_for
@@ -88,6 +89,7 @@ def _finding(finding: Finding, refusal: str, cells: CellView) -> dict[str, Any]:
         "no_fix": refusal or None,
         "function": finding.function or None,
         "hot": finding.hot,
+        **({"observed": as_data(finding.observed)} if finding.observed else {}),
     }
 
 

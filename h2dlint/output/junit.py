@@ -7,6 +7,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from h2dlint.finding import Finding, Severity
 from h2dlint.output import listed
+from h2dlint.output.observed import clause
 from h2dlint.output.terminal import harmless
 from h2dlint.report import Report
 
@@ -35,6 +36,7 @@ def _case(finding: Finding) -> str:
     head += f" file={_attribute(finding.path)} line={_attribute(str(finding.span.line))}>"
     body = [f"{position}: {finding.message}"]
     body += [f"{place.path}:{place.span.line}: {place.message}" for place in finding.trace]
+    body += [clause(finding.observed)] if finding.observed else []
     body += [finding.help] if finding.help else []
     text = escape("\n".join(map(_clean, body)))
     if finding.severity is Severity.NOTE:

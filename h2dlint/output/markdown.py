@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from h2dlint.finding import DOCS_URL, Applicability, Finding
 from h2dlint.output import listed
+from h2dlint.output.observed import clause
 from h2dlint.output.summary import closing_line, plural
 from h2dlint.output.terminal import harmless
 from h2dlint.report import Report
@@ -30,7 +31,8 @@ def render(report: Report, show_unproven: bool) -> str:
 
 def _row(finding: Finding) -> str:
     where = code_of(f"{finding.path}:{finding.span.line}")
-    return f"| {where} | {_rule(finding.code)} {finding.severity.value} | {text_of(finding.message)} |"
+    seen = f" ({clause(finding.observed)})" if finding.observed else ""
+    return f"| {where} | {_rule(finding.code)} {finding.severity.value} | {text_of(finding.message)}{seen} |"
 
 
 def _rule(code: str) -> str:

@@ -16,6 +16,7 @@ from h2dlint.finding import DOCS_URL, Edit, Finding, Fix
 from h2dlint.fixing.document import hash_of
 from h2dlint.output import listed
 from h2dlint.output.fingerprints import fingerprints
+from h2dlint.output.observed import as_data
 from h2dlint.regions import Lines
 from h2dlint.report import Report
 from h2dlint.rules import Rule, all_rules
@@ -87,6 +88,8 @@ def _result(finding: Finding, rule: int, fingerprint: str, text: str | None) -> 
     if fix is not None and text is not None and fix.content_hash == hash_of(text):
         result["fixes"] = [_fix(finding, fix, Lines.of(text))]
     result["properties"] = {"verdict": finding.verdict.value if finding.verdict else None, "hot": finding.hot}
+    if finding.observed is not None:
+        result["properties"]["observed"] = as_data(finding.observed)
     return result
 
 

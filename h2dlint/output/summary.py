@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from h2dlint.finding import Applicability, Finding, Severity
+from h2dlint.output.observed import parts as observed_parts
 from h2dlint.report import Report, changed_files
 
 
@@ -24,6 +25,7 @@ def closing_line(report: Report, findings: Sequence[Finding], show_unproven: boo
     if report.fixed:
         parts.insert(0, fixed_part(report, "Fixed"))
     parts += _fixable_parts(findings)
+    parts += observed_parts(findings)
     hot = sum(finding.hot for finding in findings)
     if hot:
         parts.append(f"{hot:,} in hot functions")

@@ -152,13 +152,18 @@ def this_process(missed: int = 0, trouble: str = "") -> Process:
 
 def digest_of(file: str) -> str:
     """A digest of a file's bytes; empty where it cannot be read."""
-    from hashlib import sha256
-
     try:
         with open(file, "rb") as stream:
-            return sha256(stream.read()).hexdigest()[:32]
+            return digest_of_bytes(stream.read())
     except OSError:
         return ""
+
+
+def digest_of_bytes(data: bytes) -> str:
+    """The digest that a trace keeps of a file."""
+    from hashlib import sha256
+
+    return sha256(data).hexdigest()[:32]
 
 
 # --- from parts to a trace ----------------------------------------------------------------------------------------
