@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 CANNOT_WRITE_BACK = "the file's bytes cannot be made from its text again"
 UNPROVEN = "HTD190"
+OBSERVED = "HTD191"
 UNUSED = "HTD901"
 NOT_ANALYSED = "HTD902"
 
@@ -225,9 +226,9 @@ def _outcome(job: Job, text: str, tree: ast.Module, copies: Sequence[Copy], data
     rules = [rule for rule in _all_rules() if rule.meta.code in job.codes or rule.meta.code in job.strict_codes]
     found = _findings(text, tree, copies, rules, job)
     if job.seen:
-        from h2dlint.observing import CODE, held_against
+        from h2dlint.observing import held_against
 
-        meta = next(rule.meta for rule in _all_rules() if rule.meta.code == CODE)
+        meta = next(rule.meta for rule in _all_rules() if rule.meta.code == OBSERVED)
         found = held_against(found, job.path, copies, job.seen, meta)
     everything = _placed(found, job)
     sorted_out = sort_out(everything, data, text)
@@ -278,7 +279,8 @@ def _idle_comments(job: Job, text: str, sorted_out: Sorted) -> Iterable[Finding]
     rules = _all_rules()
     meta = next(rule.meta for rule in rules if rule.meta.code == UNUSED)
     # An opt-in rule runs in some functions only: elsewhere it may have had something to say.
-    return unused(meta, job.path, text, sorted_out, job.codes, {rule.meta.code for rule in rules})
+    ran = job.codes if job.seen else tuple(code for code in job.codes if code != OBSERVED)
+    return unused(meta, job.path, text, sorted_out, ran, {rule.meta.code for rule in rules})
 
 
 # --- fixes --------------------------------------------------------------------------------------------------------

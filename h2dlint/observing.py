@@ -17,7 +17,6 @@ from h2dlint.trace.moves import NEVER_WAITED
 from h2dlint.trace.remedies import remedy_for
 from h2dlint.trace.trace_file import Seen, Trace
 
-CODE = "HTD191"
 UNPROVEN = "HTD190"
 _FOUND = (Verdict.FAKE_ASYNC, Verdict.CONDITIONAL)
 

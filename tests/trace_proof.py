@@ -15,6 +15,7 @@ import statistics
 import sys
 import tempfile
 import time
+import types
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -128,7 +129,8 @@ def _form(folder: str, table: str, name: str, setup: str, code: str, profiled: b
     file = Path(folder, f"{name}.py")
     file.write_text(head + code, "utf-8")
     row: dict[str, Any] = {"id": name, "table": table, "seen": []}
-    names: dict[str, Any] = {"__name__": name.replace("-", "_")}
+    module = sys.modules["form"] = types.ModuleType("form")  # dataclasses look for the module of a class
+    names = vars(module)
     body = compile("\n" * head.count("\n") + code, str(file), "exec")
     try:
         exec(compile(head, str(file), "exec"), names)

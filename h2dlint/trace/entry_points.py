@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from h2dlint.facts.copies import Direction
 from h2dlint.trace.moves import Move
-from h2dlint.trace.tensors import Looker, is_real
+from h2dlint.trace.tensors import DEVICE, HOST, NOWHERE, Looker
 
 Arguments: TypeAlias = tuple[Any, ...]
 Keywords: TypeAlias = dict[str, Any]
@@ -21,7 +21,7 @@ MovesOf: TypeAlias = Callable[[Looker, Arguments, Keywords, Any], Sequence[Move]
 
 NOTHING: tuple[Move, ...] = ()
 ONE_NUMBER = 8
-"""Bytes. What torch fetches to learn a count, or one element."""
+"""Bytes. What torch fetches to learn a count, and what an index takes."""
 
 
 class Entry(Struct, frozen=True):
@@ -39,39 +39,34 @@ class Entry(Struct, frozen=True):
 
 
 def asks(arguments: Arguments, keywords: Keywords) -> bool:
-    """Whether a call says `non_blocking=True`, or `True` where that stands by position."""
+    """Whether a call says `non_blocking=True`, or `True` where that stands by position.
+
+    `arguments` are those after the source or the destination: in `.to`, `.cuda`, `.type` and `copy_` alike the first
+    bool is non_blocking.
+    """
     if "non_blocking" in keywords:
         return bool(keywords["non_blocking"])
-    # In `.to`, `.cuda`, `.type` and `copy_` alike the first bool is non_blocking.
-    return next((one for one in arguments[1:] if isinstance(one, bool)), False)
+    return next((one for one in arguments if isinstance(one, bool)), False)
 
 
 def _moved(look: Looker, arguments: Arguments, keywords: Keywords, result: Any) -> Sequence[Move]:
     source = arguments[0]
-    asked = asks(arguments, keywords)
-    if result is source:
-        return (Move(look.direction(source, source), asked=True),) if asked and is_real(source) else NOTHING
-    if not is_real(source) or not is_real(result):
+    asked = asks(arguments[1:], keywords)
+    if result is source and not asked:
         return NOTHING
-    move = look.copy(source, result, asked)
-    return (move,) if asked or move.size else NOTHING
+    return look.moves(source, result, asked)
 
 
 def _copied(look: Looker, arguments: Arguments, keywords: Keywords, result: Any) -> Sequence[Move]:
-    destination = arguments[0]
     source = arguments[1] if len(arguments) > 1 else keywords.get("src", keywords.get("other"))
-    if not is_real(source) or not is_real(destination):
-        return NOTHING
-    asked = asks(arguments[1:], keywords)
-    move = look.copy(source, destination, asked)
-    return (move,) if asked or move.size else NOTHING
+    return look.moves(source, arguments[0], asks(arguments[2:], keywords))
 
 
 def _copied_each(look: Looker, arguments: Arguments, keywords: Keywords, result: Any) -> Sequence[Move]:
     destinations, sources = (*arguments, keywords.get("self"), keywords.get("src"))[:2]
-    asked = asks(arguments[1:], keywords)
-    moves = (look.copy(source, to, asked) for to, source in zip(destinations, sources, strict=True))
-    return [move for move in moves if asked or move.size]
+    asked = asks(arguments[2:], keywords)
+    pairs = zip(destinations, sources, strict=True)
+    return [move for to, source in pairs for move in look.moves(source, to, asked)]
 
 
 # --- one number for the host --------------------------------------------------------------------------------------
@@ -79,19 +74,34 @@ def _copied_each(look: Looker, arguments: Arguments, keywords: Keywords, result:
 
 def _one_number(look: Looker, arguments: Arguments, keywords: Keywords, result: Any) -> Sequence[Move]:
     # Torch reads a single element through pinned memory of its own, and waits.
-    return (Move(Direction.D2H, ONE_NUMBER, pinned=True),) if look.on_device(arguments[0]) else NOTHING
+    return (Move(Direction.D2H, ONE_NUMBER, pinned=True),) if look.side(arguments[0]) == DEVICE else NOTHING
 
 
 def _one_element(look: Looker, arguments: Arguments, keywords: Keywords, result: Any) -> Sequence[Move]:
     source = arguments[0]
-    return (Move(Direction.D2H, source.element_size(), pinned=True),) if look.on_device(source) else NOTHING
+    if look.side(source) != DEVICE:
+        return NOTHING
+    return (Move(Direction.D2H, source.element_size(), pinned=True),)
+
+
+def _compared(look: Looker, arguments: Arguments, keywords: Keywords, result: Any) -> Sequence[Move]:
+    one, other = (*arguments, keywords.get("other"))[:2]
+    return NOTHING if one is other else _one_number(look, arguments, keywords, result)
 
 
 def _all_elements(look: Looker, arguments: Arguments, keywords: Keywords, result: Any) -> Sequence[Move]:
     source = arguments[0]
-    if not look.on_device(source):
+    if look.side(source) != DEVICE:
         return NOTHING
     return (Move(Direction.D2H, source.numel() * source.element_size()),)
+
+
+def _chosen(look: Looker, arguments: Arguments, keywords: Keywords, result: Any) -> Sequence[Move]:
+    if len(arguments) == 1 and not keywords:
+        return _one_number(look, arguments, keywords, result)  # how many places
+    if look.side(result) != DEVICE:
+        return NOTHING
+    return [look.sent(one) for one in (*arguments, *keywords.values()) if look.side(one) == HOST]
 
 
 # --- tensors made on the device from what the host has ------------------------------------------------------------
@@ -99,16 +109,24 @@ def _all_elements(look: Looker, arguments: Arguments, keywords: Keywords, result
 
 def _made(look: Looker, arguments: Arguments, keywords: Keywords, result: Any) -> Sequence[Move]:
     data = arguments[0] if arguments else keywords.get("data", keywords.get("obj"))
-    if is_real(data):
-        if result is data or not is_real(result):
-            return NOTHING
-        move = look.copy(data, result, asked=False)
-        return (move,) if move.size else NOTHING
-    if look.on_device(result):
-        size = result.numel() * result.element_size()
-        return (Move(Direction.H2D, size, pinned=bool(keywords.get("pin_memory"))),) if size else NOTHING
+    if look.side(data) != NOWHERE:
+        return NOTHING if result is data else look.moves(data, result, asked=False)
     fetched = data if isinstance(data, (list, tuple)) else ()
-    return [Move(Direction.D2H, one.element_size(), pinned=True) for one in fetched if look.on_device(one)]
+    moves = [Move(Direction.D2H, one.element_size(), pinned=True) for one in fetched if look.side(one) == DEVICE]
+    if look.side(result) == DEVICE:
+        size = result.numel() * result.element_size()
+        if size:
+            moves.append(Move(Direction.H2D, size, pinned=bool(keywords.get("pin_memory"))))
+    return moves
+
+
+def _made_of(look: Looker, arguments: Arguments, keywords: Keywords, result: Any) -> Sequence[Move]:
+    data: Any = arguments[0] if arguments else keywords.get("data", keywords.get("obj"))
+    if type(data).__name__ == "ndarray" and data.flags.writeable and look.side(result) == DEVICE:
+        import torch
+
+        return look.moves(torch.from_numpy(data), result, asked=False)  # its memory is what is sent
+    return _made(look, arguments, keywords, result)
 
 
 def _made_like(look: Looker, arguments: Arguments, keywords: Keywords, result: Any) -> Sequence[Move]:
@@ -119,68 +137,67 @@ def _made_like(look: Looker, arguments: Arguments, keywords: Keywords, result: A
 
 
 def _got(look: Looker, arguments: Arguments, keywords: Keywords, result: Any) -> Sequence[Move]:
-    if not look.on_device(arguments[0]):
+    if look.side(arguments[0]) != DEVICE:
         return NOTHING
-    return list(_key_moves(look, arguments[1], reading=True))
+    return list(_key_moves(look, arguments[1], counted=True))
 
 
 def _set(look: Looker, arguments: Arguments, keywords: Keywords, result: Any) -> Sequence[Move]:
     target, key, value = arguments
-    if not look.on_device(target):
-        fetches = look.on_host(target) and look.on_device(value)
-        return (_into_host(look, target, key, value),) if fetches else NOTHING
-    fills_mask = not is_real(value) or (look.on_host(value) and value.dim() == 0)
-    moves = list(_key_moves(look, key, reading=not fills_mask))
-    if not is_real(value):
-        parts = _parts(key)
-        by_index = any(_is_index(look, part) for part in parts)
-        if by_index or picks_one_element(parts, target.dim()):
+    of_target, of_value = look.side(target), look.side(value)
+    if of_target != DEVICE:
+        return (_into_host(look, target, key),) if (of_target, of_value) == (HOST, DEVICE) else NOTHING
+    parts = _parts(key)
+    one_value = of_value == NOWHERE or (of_value == HOST and value.dim() == 0)
+    # One value for all places of a mask needs no count of them.
+    moves = list(_key_moves(look, key, counted=not one_value))
+    if of_value == NOWHERE:
+        if any(_is_index(look, part) for part in parts) or picks_one_element(parts, target.dim()):
             moves.append(Move(Direction.H2D, target.element_size()))
-    elif look.on_host(value) and (value.dim() or picks_one_element(_parts(key), target.dim())):
+    elif of_value == HOST and (not one_value or picks_one_element(parts, target.dim())):
         moves.append(look.sent(value))
     return moves
 
 
-def _into_host(look: Looker, target: Any, key: Any, value: Any) -> Move:
+def _into_host(look: Looker, target: Any, key: Any) -> Move:
     place = target.detach()[key]
     shares = place.untyped_storage().data_ptr() == target.untyped_storage().data_ptr()
     size = place.numel() * place.element_size()
-    return Move(
-        Direction.D2H, size, pinned=shares and look.machine.is_pinned(target), dense=bool(place.is_contiguous())
-    )
+    pinned = shares and look.machine.is_pinned(target)
+    return Move(Direction.D2H, size, pinned=pinned, dense=bool(place.is_contiguous()))
 
 
 def _put(look: Looker, arguments: Arguments, keywords: Keywords, result: Any) -> Sequence[Move]:
     target, *rest = arguments
-    indices = rest[0] if rest else keywords.get("indices", ())
-    if not look.on_device(target):
+    if look.side(target) != DEVICE:
         return NOTHING
-    return [move for index in indices for move in _key_moves(look, index, reading=False)]
+    indices = rest[0] if rest else keywords.get("indices", ())
+    return [move for index in indices for move in _key_moves(look, index, counted=False)]
 
 
-def _key_moves(look: Looker, key: Any, reading: bool) -> Iterator[Move]:
+def _key_moves(look: Looker, key: Any, counted: bool) -> Iterator[Move]:
+    """What the parts of a key cost. `counted`: whether the host has to know how many places a mask has."""
     for part in _parts(key):
-        if isinstance(part, list) or type(part).__name__ == "ndarray":
-            if len(part):
-                yield Move(Direction.H2D, len(part) * ONE_NUMBER)
-        elif not is_real(part):
-            continue
-        elif look.on_host(part):
+        side = look.side(part)
+        if side == HOST:
             yield from _host_index(look, part)
-        elif part.dtype.is_floating_point:
-            continue
-        elif _is_mask(part):
-            if reading:
-                yield Move(Direction.D2H, ONE_NUMBER, pinned=True)  # how many places the mask has
-        elif part.dim() == 0:
-            yield Move(Direction.D2H, part.element_size(), pinned=True)
+        elif side == DEVICE and look.is_mask(part):
+            if counted:
+                yield Move(Direction.D2H, ONE_NUMBER, pinned=True)
+        elif side == DEVICE:
+            if part.dim() == 0:
+                yield Move(Direction.D2H, part.element_size(), pinned=True)
+        elif _is_listing(part) and len(part):
+            yes_or_no = isinstance(part[0], bool)
+            yield Move(Direction.H2D, len(part) * (1 if yes_or_no else ONE_NUMBER))
+            if yes_or_no and counted:
+                yield Move(Direction.D2H, ONE_NUMBER, pinned=True)
 
 
 def _host_index(look: Looker, part: Any) -> Iterator[Move]:
-    if _is_mask(part):
-        # Its places are counted on the host, then sent from pinned memory without a wait: one list of them an axis.
-        for _ in range(part.dim()):
-            yield Move(Direction.H2D, int(part.sum()) * ONE_NUMBER, asked=True, pinned=True)
+    if look.is_mask(part):
+        # Its places are counted on the host, then sent from pinned memory without a wait.
+        yield Move(Direction.H2D, int(part.sum()) * ONE_NUMBER * part.dim(), asked=True, pinned=True)
     elif part.dim():
         yield look.sent(part)
 
@@ -189,17 +206,16 @@ def _parts(key: Any) -> Sequence[Any]:
     return key if isinstance(key, tuple) else (key,)
 
 
-def _is_mask(part: Any) -> bool:
-    import torch
-
-    return part.dtype in (torch.bool, torch.uint8)
+def _is_listing(part: Any) -> bool:
+    return isinstance(part, list) or type(part).__name__ == "ndarray"
 
 
 def _is_index(look: Looker, part: Any) -> bool:
     """Whether a part of a key picks places by a list of them, other than by a mask on the device."""
-    if isinstance(part, list) or type(part).__name__ == "ndarray":
-        return True
-    return is_real(part) and part.dim() > 0 and not (look.on_device(part) and _is_mask(part))
+    side = look.side(part)
+    if side == NOWHERE:
+        return _is_listing(part)
+    return part.dim() > 0 and not (side == DEVICE and look.is_mask(part))
 
 
 def picks_one_element(parts: Sequence[Any], axes: int) -> bool:
@@ -209,29 +225,35 @@ def picks_one_element(parts: Sequence[Any], axes: int) -> bool:
 
 
 def _is_number(part: Any) -> bool:
-    if isinstance(part, bool) or part is None or isinstance(part, (slice, list)):
+    if part is None or isinstance(part, (bool, slice, list)):
         return False
-    return part.dim() == 0 if is_real(part) else hasattr(part, "__index__")
+    return getattr(part, "ndim", 0) == 0 and hasattr(part, "__index__")
 
 
 # --- the table ----------------------------------------------------------------------------------------------------
 
+_TO = ("to", "cuda", "cpu", "xpu", "npu", "hpu", "musa", "type", "type_as")
+_ELEMENT = ("item", "__bool__", "__int__", "__float__", "__complex__", "__index__", "is_nonzero")
+_COUNT = ("nonzero", "argwhere", "masked_select", "unique", "unique_consecutive")
+_GROUPS = ("__repr__", "__format__", "__contains__", "__deepcopy__", "__reduce_ex__")
+
 ENTRIES: tuple[Entry, ...] = (
-    *(Entry("Tensor", name, _moved) for name in ("to", "cuda", "cpu", "xpu", "npu", "hpu", "musa", "type", "type_as")),
+    *(Entry("Tensor", name, _moved) for name in _TO),
     Entry("Tensor", "copy_", _copied),
     Entry("torch", "_foreach_copy_", _copied_each),
-    *(
-        Entry("Tensor", name, _one_element)
-        for name in ("item", "__bool__", "__int__", "__float__", "__complex__", "__index__", "is_nonzero")
-    ),
-    Entry("Tensor", "tolist", _all_elements),
-    *(Entry("Tensor", name, _one_number) for name in ("nonzero", "masked_select")),
-    *(Entry("torch", name, _made) for name in ("tensor", "as_tensor", "asarray")),
+    *(Entry("Tensor", name, _one_element) for name in _ELEMENT),
+    Entry("torch", "is_nonzero", _one_element),
+    *(Entry("Tensor", name, _all_elements) for name in ("tolist", "numpy")),
+    *(Entry(owner, name, _one_number) for owner in ("Tensor", "torch") for name in _COUNT),
+    *(Entry(owner, name, _compared) for owner in ("Tensor", "torch") for name in ("equal", "allclose")),
+    *(Entry(owner, "where", _chosen) for owner in ("Tensor", "torch")),
+    Entry("torch", "tensor", _made),
+    *(Entry("torch", name, _made_of) for name in ("as_tensor", "asarray")),
     Entry("Tensor", "new_tensor", _made_like),
     Entry("Tensor", "__getitem__", _got, plain_keys=True),
     Entry("Tensor", "__setitem__", _set),
     *(Entry("Tensor", name, _put) for name in ("index_put_", "index_put")),
-    *(Entry("Tensor", name) for name in ("__repr__", "__format__", "__contains__", "__deepcopy__", "__reduce_ex__")),
+    *(Entry("Tensor", name) for name in _GROUPS),
     *(Entry("Module", name) for name in ("to", "cuda", "cpu", "xpu", "load_state_dict")),
     Entry("Optimizer", "load_state_dict"),
 )

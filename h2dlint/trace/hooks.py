@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from h2dlint.trace.entry_points import ENTRIES, Entry
 from h2dlint.trace.moves import Move
+from h2dlint.trace.slots import hook_getitem
 from h2dlint.trace.tensors import Looker, this_machine
 
 if TYPE_CHECKING:
@@ -37,9 +38,12 @@ class Listener(Protocol):
 class _Calls(threading.local):
     """The calls that this thread is in."""
 
-    depth = 0
-    moves: tuple[Move, ...] = ()
-    """What the calls inside the outermost one have moved."""
+    def __init__(self) -> None:
+        self.depth = 0
+        self.moves: list[Move] = []
+        """What the calls inside the outermost one have moved."""
+        self.names: list[str] = []
+        """The names of those that moved something. A mode or a subclass calls a function anew: once counts."""
 
 
 class _Hooks:
@@ -88,7 +92,9 @@ def _install() -> None:
         original = getattr(owner, entry.name, None)
         if original is not None:
             hooked = _hooked(entry, original, look, calls)
-            _HOOKS.undo.append(_replaced(owner, entry.name, hooked))
+            undo = hook_getitem(owner, hooked) if entry.plain_keys else _replaced(owner, entry.name, hooked)
+            if undo is not None:
+                _HOOKS.undo.append(undo)
             if owner is torch:
                 _tell_torchscript(hooked, entry.name)
 
@@ -118,28 +124,32 @@ def _hooked(entry: Entry, original: Callable[..., Any], look: Looker, calls: _Ca
             key = arguments[1]
             if type(key) in plain or (type(key) is tuple and all(type(part) in plain for part in key)):
                 return original(*arguments)
-        calls.depth += 1
+        depth, told = calls.depth, len(calls.names)
+        calls.depth = depth + 1
         start = perf_counter_ns()
         try:
             result = original(*arguments, **keywords)
         except BaseException:
-            calls.depth -= 1
-            if not calls.depth:
-                calls.moves = ()
+            calls.depth = depth
+            if not depth:
+                calls.moves, calls.names = [], []
             raise
         took = perf_counter_ns() - start
-        calls.depth -= 1
-        if moves_of is not None:
+        calls.depth = depth
+        if moves_of is not None and name not in calls.names[told:]:
+            calls.depth = depth + 1  # what looking calls is not the program's
             try:
                 with undispatched():
                     moves = moves_of(look, arguments, keywords, result)
             except Exception as error:  # whatever goes wrong with looking is no business of the program's
                 _tell_missed(error)
                 moves = ()
+            calls.depth = depth
             if moves:
-                calls.moves = (*calls.moves, *moves)
-        if calls.moves and not calls.depth:
-            moved, calls.moves = calls.moves, ()
+                calls.moves.extend(moves)
+                calls.names.append(name)
+        if not depth and calls.names:
+            moved, calls.moves, calls.names = calls.moves, [], []
             for listener in _HOOKS.listeners:
                 listener.heard(name, moved, took, _getframe(1))
         return result

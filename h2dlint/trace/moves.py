@@ -6,7 +6,7 @@ are known, so nothing is conditional.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from msgspec import Struct
 
@@ -73,11 +73,11 @@ def gravest(moves: Sequence[Move]) -> Move:
 
 
 class Lie(Struct, frozen=True):
-    """How one side lies in its memory: sizes and strides in elements, and the name of its dtype."""
+    """How one side lies in its memory: sizes and strides in elements, and its dtype."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
-    dtype: str = ""
+    dtype: Hashable = ""
 
 
 def goes_as_it_lies(source: Lie, destination: Lie, direction: Direction, asked: bool) -> bool:

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from h2dlint.facts.copies import Cause, Direction, Span, Verdict
 from h2dlint.trace.call_site import Calls, Site, Sites
-from h2dlint.trace.moves import Move, gravest, ruling, staged
+from h2dlint.trace.moves import Move, gravest, ruling
 from h2dlint.trace.trace_file import TOOL, VERSION, Process, Seen, Trace, by_cost
 
 _ALLOWED: ContextVar[bool] = ContextVar("h2dlint_allow_sync", default=False)
@@ -78,7 +78,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.sites = Sites()
-        self._tallies: dict[tuple[int, int, Outcome], Tally] = {}
+        self._tallies: dict[tuple[int, int, tuple[object, ...], bool], tuple[Site, Outcome, Tally]] = {}
         self._found: dict[tuple[int, int], Site] = {}
         self._files: dict[str, str] = {}
         self._missed = 0
@@ -87,24 +87,37 @@ class Recorder:
     def heard(self, name: str, moves: Sequence[Move], nanoseconds: int, frame: FrameType) -> None:
         """Counts one call."""
         at = self.sites.frame_of(frame)
-        key = (id(at.f_code), at.f_lasti)
-        size = sum(move.size for move in moves)
-        outcome = _outcome(name, moves)
+        move = moves[0] if len(moves) == 1 else gravest(moves)
+        size = move.size if len(moves) == 1 else sum(one.size for one in moves)
+        # Hashing enums and records would take longer than all the rest.
+        facts = (name, id(move.direction), move.asked, move.pinned, move.dense, move.broadcast, move.known, size > 0)
+        key = (id(at.f_code), at.f_lasti, facts, _ALLOWED.get())
         with self._lock:
-            if key not in self._found:
-                site = self._found[key] = self.sites.site(at)
-                if site.file not in self._files:
-                    self._files[site.file] = digest_of(site.file)
-            tally = self._tallies.get((*key, outcome))
-            if tally is None:
-                tally = self._tallies[(*key, outcome)] = Tally()
+            counted = self._tallies.get(key)
+            if counted is None:
+                counted = self._tallies[key] = (self._site(at), _outcome(name, move), Tally())
+            tally = counted[2]
             tally.calls += 1
-            tally.copies += sum(move.size > 0 for move in moves)
-            tally.pageable += sum(move.size > 0 and staged(move) for move in moves)
             tally.bytes += size
-            tally.largest = max(tally.largest, size)
             tally.total += nanoseconds
-            tally.worst = max(tally.worst, nanoseconds)
+            if size > tally.largest:
+                tally.largest = size
+            if nanoseconds > tally.worst:
+                tally.worst = nanoseconds
+            for one in moves:
+                if one.size:
+                    tally.copies += 1
+                    if not (one.pinned and one.dense):
+                        tally.pageable += 1
+
+    def _site(self, frame: FrameType) -> Site:
+        key = (id(frame.f_code), frame.f_lasti)
+        site = self._found.get(key)
+        if site is None:
+            site = self._found[key] = self.sites.site(frame)
+            if site.file not in self._files:
+                self._files[site.file] = digest_of(site.file)
+        return site
 
     def missed(self, error: Exception) -> None:
         """Counts a call that could not be looked at."""
@@ -114,14 +127,12 @@ class Recorder:
         """What was counted so far."""
         with self._lock:
             counts = tuple(
-                Count(self._found[code, place], outcome, msgspec.structs.replace(tally))
-                for (code, place, outcome), tally in self._tallies.items()
+                Count(site, outcome, msgspec.structs.replace(tally)) for site, outcome, tally in self._tallies.values()
             )
             return Part(this_process(self._missed), counts, dict(self._files))
 
 
-def _outcome(name: str, moves: Sequence[Move]) -> Outcome:
-    move = moves[0] if len(moves) == 1 else gravest(moves)
+def _outcome(name: str, move: Move) -> Outcome:
     ruled = ruling(move)
     return Outcome(
         name, move.direction, ruled.verdict, ruled.causes, move.asked, move.pinned, move.dense, _ALLOWED.get()

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from h2dlint.facts.copies import Verdict
+from h2dlint.facts.copies import Direction, Verdict
 from h2dlint.trace.hooks import leave, listen
 from h2dlint.trace.recorder import Recorder, trace_of
 from h2dlint.trace.trace_file import Seen, Trace, write
@@ -36,6 +36,12 @@ class Recording:
     def waits(self) -> tuple[Seen, ...]:
         """Those, and the transfers that never asked, such as `.item()`: everything that may have stopped the host."""
         return tuple(one for one in self.trace.copies if one.waits and not one.allowed)
+
+    @property
+    def accelerator_used(self) -> bool:
+        """Whether anything could be seen at all: a copy crossed, or torch has initialised an accelerator."""
+        crossed = (Direction.H2D, Direction.D2H, Direction.D2D)
+        return bool(self.trace.accelerators) or any(one.direction in crossed for one in self.trace.copies)
 
     def write(self, file: str) -> None:
         """Writes the trace, for `h2dlint check --trace`. Raises TraceError where that fails."""
