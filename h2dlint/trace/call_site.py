@@ -119,7 +119,7 @@ class Calls:
 
     The interpreter gives a method call that spans lines the place of the method's name. Its end is always that of the
     call, and that is what is looked for first. Before Python 3.11 there is only a line: the call by that name whose
-    method's name stands there, else the first on the line.
+    method's name stands there, or the one on the line; where there are several, none is found.
     """
 
     def __init__(self, text: str, tree: ast.Module) -> None:
@@ -143,6 +143,8 @@ class Calls:
         else:
             found = [one for one in self._spans if one[1] == name and one[2] == site.line]
             found = found or [one for one in self._spans if one[0].line <= site.line <= one[0].end_line]
+            if len(found) > 1:
+                return None
         by_name = [one for one in found if one[1] == name] or found
         return min(by_name, key=lambda one: (one[2] != site.line, one[0].line, one[0].column))[0] if by_name else None
 

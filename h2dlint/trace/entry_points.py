@@ -111,13 +111,10 @@ def _made(look: Looker, arguments: Arguments, keywords: Keywords, result: Any) -
     data = arguments[0] if arguments else keywords.get("data", keywords.get("obj"))
     if look.side(data) != NOWHERE:
         return NOTHING if result is data else look.moves(data, result, asked=False)
-    fetched = data if isinstance(data, (list, tuple)) else ()
-    moves = [Move(Direction.D2H, one.element_size(), pinned=True) for one in fetched if look.side(one) == DEVICE]
-    if look.side(result) == DEVICE:
-        size = result.numel() * result.element_size()
-        if size:
-            moves.append(Move(Direction.H2D, size, pinned=bool(keywords.get("pin_memory"))))
-    return moves
+    if look.side(result) != DEVICE or not result.numel():
+        return NOTHING  # device tensors in a list are fetched by calls that are watched themselves
+    size = result.numel() * result.element_size()
+    return (Move(Direction.H2D, size, pinned=bool(keywords.get("pin_memory"))),)
 
 
 def _made_of(look: Looker, arguments: Arguments, keywords: Keywords, result: Any) -> Sequence[Move]:
@@ -234,7 +231,7 @@ def _is_number(part: Any) -> bool:
 
 _TO = ("to", "cuda", "cpu", "xpu", "npu", "hpu", "musa", "type", "type_as")
 _ELEMENT = ("item", "__bool__", "__int__", "__float__", "__complex__", "__index__", "is_nonzero")
-_COUNT = ("nonzero", "argwhere", "masked_select", "unique", "unique_consecutive")
+_COUNT = ("nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "allclose")
 _GROUPS = ("__repr__", "__format__", "__contains__", "__deepcopy__", "__reduce_ex__")
 
 ENTRIES: tuple[Entry, ...] = (
@@ -245,7 +242,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("torch", "is_nonzero", _one_element),
     *(Entry("Tensor", name, _all_elements) for name in ("tolist", "numpy")),
     *(Entry(owner, name, _one_number) for owner in ("Tensor", "torch") for name in _COUNT),
-    *(Entry(owner, name, _compared) for owner in ("Tensor", "torch") for name in ("equal", "allclose")),
+    *(Entry(owner, "equal", _compared) for owner in ("Tensor", "torch")),
     *(Entry(owner, "where", _chosen) for owner in ("Tensor", "torch")),
     Entry("torch", "tensor", _made),
     *(Entry("torch", name, _made_of) for name in ("as_tensor", "asarray")),

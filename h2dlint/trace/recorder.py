@@ -85,9 +85,17 @@ class Recorder:
         self._lock = threading.RLock()  # a finaliser may make a copy while a count is being made
 
     def heard(self, name: str, moves: Sequence[Move], nanoseconds: int, frame: FrameType) -> None:
-        """Counts one call."""
+        """Counts one call: once for each direction, and its time for what was gravest in it."""
         at = self.sites.frame_of(frame)
-        move = moves[0] if len(moves) == 1 else gravest(moves)
+        if len(moves) == 1:
+            self._count(name, moves, moves[0], nanoseconds, at)
+            return
+        worst = gravest(moves)
+        for direction in dict.fromkeys((worst.direction, *(move.direction for move in moves))):
+            group = [move for move in moves if move.direction is direction]
+            self._count(name, group, gravest(group), nanoseconds if direction is worst.direction else 0, at)
+
+    def _count(self, name: str, moves: Sequence[Move], move: Move, nanoseconds: int, at: FrameType) -> None:
         size = move.size if len(moves) == 1 else sum(one.size for one in moves)
         # Hashing enums and records would take longer than all the rest.
         facts = (name, id(move.direction), move.asked, move.pinned, move.dense, move.broadcast, move.known, size > 0)
