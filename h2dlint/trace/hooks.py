@@ -5,21 +5,22 @@ some microseconds on *every* torch function, copies or not; and torch.compile tr
 there for every thread, every subclass and every Parameter, costs nothing elsewhere, and compiled code passes it by.
 What a wrapper does not see is what never calls the Python name: copies made in C++ and those inside compiled graphs.
 
-The functions of the torch module (`torch.tensor` and its kin) are replaced as well. Torch compares some of them by
-identity, so it is told: its list of factories for default devices is made before, and TorchScript knows the wrappers.
+The functions of the torch module (`torch.tensor` and its kin) are replaced as well. Parts of torch know these by
+identity; compilers.py tells them.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
+from h2dlint.trace import tensors
+from h2dlint.trace.compilers import let_torch_remember, tell_dynamo, tell_torchscript
 from h2dlint.trace.entry_points import ENTRIES, Entry
 from h2dlint.trace.moves import Move
 from h2dlint.trace.slots import hook_getitem
-from h2dlint.trace.tensors import Looker, this_machine
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -47,12 +48,26 @@ class _Calls(threading.local):
 
 
 class _Hooks:
-    """What stands in front of torch at the moment."""
+    """What stands in front of torch, at the moment or since there was a first recording."""
 
     def __init__(self) -> None:
         self.listeners: tuple[Listener, ...] = ()
-        self.undo: list[Callable[[], None]] = []
         self.lock = threading.RLock()
+        self.look: tensors.Looker | None = None
+        self.made: list[_Hook] = []
+        """One for each entry point that this torch has. They are made once: torch's compilers remember them."""
+        self.undo: list[Callable[[], None]] = []
+
+
+class _Hook:
+    """One entry point: who has it under which name, what it was, and what stands in front of it."""
+
+    def __init__(self, entry: Entry, owner: Any, original: Callable[..., Any], calls: _Calls) -> None:
+        self.entry = entry
+        self.owner = owner
+        self.original = original
+        self.hooked = _hooked(entry, original, calls)
+        self.both = (original, self.hooked)
 
 
 _HOOKS = _Hooks()
@@ -73,30 +88,39 @@ def leave(listener: Listener) -> None:
         if not _HOOKS.listeners:
             while _HOOKS.undo:
                 _HOOKS.undo.pop()()
+            tell_dynamo([(one.original, one.hooked) for one in _HOOKS.made])
 
 
 def _install() -> None:
+    let_torch_remember()
+    _HOOKS.look = tensors.Looker(tensors.this_machine())  # by its module, where a test can put another
+    _HOOKS.made = _HOOKS.made or list(_hooks())
+    for hook in _HOOKS.made:
+        if hook.entry.plain_keys:
+            undo = hook_getitem(hook.owner, hook.hooked)
+        else:
+            undo = _replaced(hook.owner, hook.entry.name, hook.hooked)
+        if undo is not None:
+            _HOOKS.undo.append(undo)
+    tell_torchscript(
+        [(one.entry.name, function) for one in _HOOKS.made if one.entry.owner == "torch" for function in one.both]
+    )
+
+
+def _hooks() -> Iterator[_Hook]:
     import torch
 
-    _let_torch_remember()
     owners: dict[str, Any] = {
         "Tensor": torch.Tensor,
         "torch": torch,
         "Module": torch.nn.Module,
         "Optimizer": torch.optim.Optimizer,
     }
-    look = Looker(this_machine())
     calls = _Calls()
     for entry in ENTRIES:
-        owner = owners[entry.owner]
-        original = getattr(owner, entry.name, None)
+        original = getattr(owners[entry.owner], entry.name, None)
         if original is not None:
-            hooked = _hooked(entry, original, look, calls)
-            undo = hook_getitem(owner, hooked) if entry.plain_keys else _replaced(owner, entry.name, hooked)
-            if undo is not None:
-                _HOOKS.undo.append(undo)
-            if owner is torch:
-                _tell_torchscript(hooked, entry.name)
+            yield _Hook(entry, owners[entry.owner], original, calls)
 
 
 def _replaced(owner: Any, name: str, hooked: Callable[..., Any]) -> Callable[[], None]:
@@ -106,13 +130,13 @@ def _replaced(owner: Any, name: str, hooked: Callable[..., Any]) -> Callable[[],
     return (lambda: delattr(owner, name)) if own is None else (lambda: setattr(owner, name, own))
 
 
-def _hooked(entry: Entry, original: Callable[..., Any], look: Looker, calls: _Calls) -> Callable[..., Any]:
+def _hooked(entry: Entry, original: Callable[..., Any], calls: _Calls) -> Callable[..., Any]:
     import functools
     from sys import _getframe
 
     import torch
 
-    name, moves_of, plain_keys = entry.name, entry.moves, entry.plain_keys
+    hooks, name, moves_of, plain_keys = _HOOKS, entry.name, entry.moves, entry.plain_keys
     compiling = torch.compiler.is_dynamo_compiling
     plain = (int, slice, type(None), type(Ellipsis))
     undispatched = torch._C.DisableTorchFunction
@@ -140,7 +164,7 @@ def _hooked(entry: Entry, original: Callable[..., Any], look: Looker, calls: _Ca
             calls.depth = depth + 1  # what looking calls is not the program's
             try:
                 with undispatched():
-                    moves = moves_of(look, arguments, keywords, result)
+                    moves = moves_of(hooks.look, arguments, keywords, result)  # type: ignore[arg-type]
             except Exception as error:  # whatever goes wrong with looking is no business of the program's
                 _tell_missed(error)
                 moves = ()
@@ -150,7 +174,7 @@ def _hooked(entry: Entry, original: Callable[..., Any], look: Looker, calls: _Ca
                 calls.names.append(name)
         if not depth and calls.names:
             moved, calls.moves, calls.names = calls.moves, [], []
-            for listener in _HOOKS.listeners:
+            for listener in hooks.listeners:
                 listener.heard(name, moved, took, _getframe(1))
         return result
 
@@ -160,22 +184,3 @@ def _hooked(entry: Entry, original: Callable[..., Any], look: Looker, calls: _Ca
 def _tell_missed(error: Exception) -> None:
     for listener in _HOOKS.listeners:
         listener.missed(error)
-
-
-def _let_torch_remember() -> None:
-    """Has torch make its list of factories, which it keeps, while the originals are in their places."""
-    try:
-        from torch.utils._device import _device_constructors
-
-        _device_constructors()
-    except (ImportError, TypeError):
-        pass  # another torch, which does it in another way
-
-
-def _tell_torchscript(hooked: Callable[..., Any], name: str) -> None:
-    try:
-        from torch.jit._builtins import _register_builtin
-
-        _register_builtin(hooked, f"aten::{name}")
-    except (ImportError, TypeError):
-        pass
