@@ -6,10 +6,13 @@ Nothing can be fetched from it, so downloads are tested by their facts (test_tra
 
 from __future__ import annotations
 
-import torch
+from typing import TYPE_CHECKING
 
 from h2dlint.trace import tensors
 from h2dlint.trace.tensors import DEVICE, HOST, Machine
+
+if TYPE_CHECKING:  # a program that is traced imports torch when it has made its choice of machine
+    import torch
 
 PROGRAM = "import pretend_machine; pretend_machine.pretend()\n"
 """The first line of a program that is to see the pretended accelerator."""
@@ -28,12 +31,16 @@ class Pretend(Machine):
 
     def is_pinned(self, tensor: torch.Tensor) -> bool:
         """Memory that begins with a 7 is pinned."""
+        import torch
+
         whole = torch.empty(0, dtype=tensor.dtype).set_(tensor.detach().untyped_storage())
         return bool(whole.numel() and whole[0] == 7)
 
 
 def pinned(*sizes: int) -> torch.Tensor:
     """A host tensor in pretended pinned memory."""
+    import torch
+
     return torch.full(sizes, 7.0)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from h2dlint.facts.copies import Verdict
+from h2dlint.output.frame import wrapped
 from h2dlint.output.terminal import harmless
 from h2dlint.trace.remedies import remedy_for
 from h2dlint.trace.trace_file import Process, Seen, Trace
@@ -35,7 +36,9 @@ def render(trace: Trace, top: int, color: bool, width: int) -> str:
     if shown:
         console.print(_table(shown))
     for line in closing_lines(trace, len(shown)):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        first, *rest = wrapped(harmless(line), width - 2)
+        for text in (first, *(f"  {one}" for one in rest)):
+            console.print(text, markup=False, highlight=False, soft_wrap=True)
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
 
 
