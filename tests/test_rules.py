@@ -11,14 +11,17 @@ from typing import Any
 
 import pytest
 from h2dlint.rules import Rule, all_rules, codes_for
-from msgspec.structs import replace
+from msgspec import convert
+from msgspec.structs import astuple, replace
 
 from h2dlint.facts.analyse import copies_of
 from h2dlint.facts.copies import Branch, Cause, Copy, Direction, Follows, Next, Place, Span, Verdict
 from h2dlint.facts.project import Project
 from h2dlint.finding import Finding, Severity
+from h2dlint.observing import held_against
 from h2dlint.regions import visit
 from h2dlint.suppress import sort_out
+from h2dlint.trace.trace_file import Seen
 from h2dlint.unused import unused
 
 RULES = all_rules()
@@ -49,6 +52,19 @@ def comments_in(code: str) -> list[Finding]:
     meta = next(rule.meta for rule in RULES if rule.meta.code == "HTD901")
     codes = [rule.meta.code for rule in RULES]
     return list(unused(meta, "snippet.py", code, sort_out((), code.encode(), code), codes, codes))
+
+
+def observed_in(code: str) -> list[Finding]:
+    """What is said of a module whose one copy a trace saw go through pageable memory."""
+    tree = ast.parse(code)
+    (copy,) = copies_of(Project(), "snippet.py", code, tree)
+    line, column, end_line, end_column = astuple(copy.span)
+    facts = {"path": "snippet.py", "line": line, "column": column, "end_line": end_line, "end_column": end_column}
+    facts |= {"function": "f", "call": "to", "direction": "h2d", "verdict": "fake-async", "asked": True}
+    facts |= {"pinned": False, "dense": True, "calls": 1, "copies": 1, "pageable": 1, "bytes": 1 << 20}
+    facts |= {"largest": 1 << 20, "total_ms": 5.0, "worst_ms": 5.0, "causes": ["pageable"]}
+    meta = next(rule.meta for rule in RULES if rule.meta.code == "HTD191")
+    return held_against(findings_in(code), "snippet.py", [copy], [convert(facts, Seen)], meta)
 
 
 # Pages
@@ -82,7 +98,8 @@ def test_the_bad_example_gives_exactly_its_code(rule: Rule) -> None:
         with pytest.raises(SyntaxError):
             ast.parse(rule.bad)
     else:
-        found = comments_in(rule.bad) if rule.meta.code == "HTD901" else findings_in(rule.bad, rule)
+        others = {"HTD901": comments_in, "HTD191": observed_in}
+        found = others[rule.meta.code](rule.bad) if rule.meta.code in others else findings_in(rule.bad, rule)
         assert [(finding.code, finding.severity) for finding in found] == [(rule.meta.code, rule.meta.severity)]
 
 

@@ -60,7 +60,8 @@ def test_the_gravest_move_speaks_for_a_call_of_several() -> None:
 
 def lie(*sizes: int, strides: tuple[int, ...] | None = None, dtype: str = "f32") -> Lie:
     """Dense in the order of its axes unless strides are given."""
-    step, dense = 1, []
+    step = 1
+    dense: list[int] = []
     for size in reversed(sizes):
         dense.insert(0, step)
         step *= size

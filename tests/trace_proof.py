@@ -104,7 +104,8 @@ MORE: dict[str, tuple[str, str]] = {
 
 def main(job: str, out: str, *rest: str) -> None:
     """Does one of the jobs and writes what came out."""
-    found = {"forms": forms, "overhead": overhead, "step": step}[job](*rest)
+    jobs: dict[str, Callable[..., dict[str, Any]]] = {"forms": forms, "overhead": overhead, "step": step}
+    found = jobs[job](*rest)
     machine = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
     Path(out).write_text(json.dumps({**machine, **found}, indent=0) + "\n", "utf-8")
 
