@@ -107,7 +107,7 @@ def check(copy: Copy, node: cst.Call | None) -> Iterator[Finding]:
 
 def _state(copy: Copy, maybe: bool) -> str:
     if wording.layout(copy) == "permuted":
-        return "has its axes in another order than its destination"
+        return "has its axes in another order than this copy needs"
     return "leaves gaps unless it spans whole rows" if maybe else "leaves gaps"
 
 

@@ -332,7 +332,14 @@ def _send(array: Array, device: Device, dtype: str | None, order: str, site: Sit
     if site.asked or device.is_accelerator:
         record(
             replace(site, to_accelerator=device.is_accelerator and device.is_certain),
-            upload(array, device, ordered(array.layout, order) if order else None, site.asked, site.backend),
+            upload(
+                array,
+                device,
+                ordered(array.layout, order) if order else None,
+                site.asked,
+                site.backend,
+                _casts(array.dtype, dtype),
+            ),
         )
     elif site.named:
         record(site, Ruling(Verdict.NO_TRANSFER, Direction.H2D, (), array))
@@ -344,6 +351,11 @@ def _send(array: Array, device: Device, dtype: str | None, order: str, site: Sit
         from_numpy=False,
         trail=site.frame.trail(site.node, site.name, f"`.{site.name}` brings it to the device", array.trail),
     )
+
+
+def _casts(one: str | None, other: str | None) -> bool:
+    """Whether a copy is known to change the dtype."""
+    return one is not None and other is not None and one != other
 
 
 def _fetch(array: Array, dtype: str | None, site: Site) -> Value:
@@ -367,6 +379,8 @@ def _fetch(array: Array, dtype: str | None, site: Site) -> Value:
             site,
             unproven(Direction.D2H, f"whether `{name_of(array.device, site.backend)}` waits here is not known", host),
         )
+    elif site.asked and array.layout.form is Form.PERMUTED and _casts(array.dtype, dtype):
+        record(site, unproven(Direction.D2H, "it changes both the dtype and the order of the axes", host))
     else:
         verdict = Verdict.ASYNC if site.asked else Verdict.BLOCKING
         record(replace(site, fetches=not site.asked), Ruling(verdict, Direction.D2H, (), host))
@@ -545,7 +559,8 @@ def _copy_ruling(target: Value, source: Value, receiver: ast.AST | None, site: S
         return _into_device(target, source, there, site)
     if here.is_accelerator and there.is_cpu and isinstance(target, Array):
         layout = source.layout if isinstance(source, Array) else DENSE_UNRANKED
-        return download(target, site.asked, layout, here, site.backend)
+        casts = isinstance(source, Array) and _casts(source.dtype, target.dtype)
+        return download(target, site.asked, layout, here, site.backend, casts)
     if there.is_cpu and not here.is_cpu and isinstance(target, Array):
         ruling = download(target, True, backend=site.backend)
         # Into pinned, dense host memory nothing waits, wherever the source lies; else the source decides.
@@ -557,7 +572,8 @@ def _copy_ruling(target: Value, source: Value, receiver: ast.AST | None, site: S
 
 def _into_device(target: Value, source: Array, there: Device, site: Site) -> Ruling:
     layout = target.layout if isinstance(target, Array) else DENSE_UNRANKED
-    ruling = upload(source, there, layout, site.asked, site.backend)
+    casts = isinstance(target, Array) and _casts(source.dtype, target.dtype)
+    ruling = upload(source, there, layout, site.asked, site.backend, casts)
     hangs_on_target = source.memory is not Memory.PAGEABLE and source.layout.form is Form.PERMUTED
     if hangs_on_target and not isinstance(target, Array) and ruling.verdict is Verdict.FAKE_ASYNC:
         return unproven(Direction.H2D, "the layout of the destination cannot be followed", source)

@@ -28,10 +28,17 @@ def unproven(direction: Direction, why: str, decisive: Array | None = None) -> R
     return Ruling(Verdict.UNPROVEN, direction, (), decisive, why)
 
 
-def upload(source: Array, device: Device, destination: Layout | None, asked: bool, backend: str = DEFAULT) -> Ruling:
+def upload(
+    source: Array,
+    device: Device,
+    destination: Layout | None,
+    asked: bool,
+    backend: str = DEFAULT,
+    casts: bool = False,
+) -> Ruling:
     """A copy from the host to `device`. `destination`: the layout of what is written; None: that of the source.
 
-    `backend`: the accelerator that a device without a name stands for.
+    `backend`: the accelerator that a device without a name stands for. `casts`: it changes the dtype as well.
     """
     if source.layout.form is Form.EMPTY:
         return Ruling(Verdict.NO_TRANSFER, Direction.H2D, (), source)
@@ -45,7 +52,7 @@ def upload(source: Array, device: Device, destination: Layout | None, asked: boo
         return unproven(Direction.H2D, f"whether `{name}` stages pageable memory is not known", source)
     if source.memory is Memory.PAGEABLE:
         return Ruling(Verdict.FAKE_ASYNC, Direction.H2D, (Cause.PAGEABLE,), source)
-    ruling = _from_pinned_or_unknown(source, destination)
+    ruling = _from_pinned_or_unknown(source, destination, casts)
     if ruling.verdict is Verdict.FAKE_ASYNC and not is_so(Fact.GATHERS_ON_THE_HOST, device, backend):
         name = name_of(device, backend)
         why = f"whether a source that is not dense is gathered on the host for `{name}` is not known"
@@ -53,12 +60,13 @@ def upload(source: Array, device: Device, destination: Layout | None, asked: boo
     return ruling
 
 
-def _from_pinned_or_unknown(source: Array, destination: Layout | None) -> Ruling:
+def _from_pinned_or_unknown(source: Array, destination: Layout | None, casts: bool) -> Ruling:
     form = source.layout.form
     gapped = Ruling(Verdict.FAKE_ASYNC, Direction.H2D, (Cause.GAPPED,), source)
     if form is Form.GAPPED:
         return gapped
-    if form is Form.PERMUTED and destination is not None and not _same_order(source.layout, destination):
+    # A change of dtype happens on the device, but needs both sides contiguous: in another order they are not.
+    if form is Form.PERMUTED and (casts or (destination is not None and not _same_order(source.layout, destination))):
         return gapped
     if destination is not None and broadcast_needed(source.layout, destination):
         return Ruling(Verdict.FAKE_ASYNC, Direction.H2D, (Cause.BROADCAST,), source)
@@ -95,9 +103,10 @@ def download(
     source: Layout = DENSE_UNRANKED,
     device: Device = ACCELERATOR,
     backend: str = DEFAULT,
+    casts: bool = False,
 ) -> Ruling:
     """A `host.copy_(device_tensor)`: into pageable or gapped memory it waits, whatever its size (FACTS, 9)."""
-    ruling = _download(destination, asked, source)
+    ruling = _download(destination, asked, source, casts)
     fact = {
         (Cause.PAGEABLE,): Fact.PAGEABLE_DOWNLOAD_WAITS,
         (Cause.GAPPED,): Fact.GATHERS_ON_THE_HOST,
@@ -110,7 +119,7 @@ def download(
     return ruling
 
 
-def _download(destination: Array, asked: bool, source: Layout) -> Ruling:
+def _download(destination: Array, asked: bool, source: Layout, casts: bool) -> Ruling:
     form = destination.layout.form
     if form is Form.EMPTY:
         return Ruling(Verdict.NO_TRANSFER, Direction.D2H, (), destination)
@@ -118,7 +127,7 @@ def _download(destination: Array, asked: bool, source: Layout) -> Ruling:
         return Ruling(Verdict.BLOCKING, Direction.D2H, (), destination)
     if destination.memory is Memory.PAGEABLE:
         return Ruling(Verdict.FAKE_ASYNC, Direction.D2H, (Cause.PAGEABLE,), destination)
-    if form is Form.GAPPED or (form is Form.PERMUTED and not _same_order(source, destination.layout)):
+    if form is Form.GAPPED or (form is Form.PERMUTED and (casts or not _same_order(source, destination.layout))):
         return Ruling(Verdict.FAKE_ASYNC, Direction.D2H, (Cause.GAPPED,), destination)
     if destination.memory is Memory.UNKNOWN:
         return unproven(Direction.D2H, "whether the destination is pinned cannot be followed", destination)
