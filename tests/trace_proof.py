@@ -24,11 +24,11 @@ from typing import Any
 import torch
 
 import h2dlint.trace
+from h2dlint.probe.stored_forms import PREAMBLE, stored_tables
 from h2dlint.trace.trace_file import Seen
 
-DATA = Path(__file__).parent / "data"
-TABLES = ("truth_h200_torch2.11.json", "more_forms_h200.json")
-PREAMBLE = 'import numpy as np\nimport torch\n\ndevice = torch.device("cuda")\n'
+DATA = stored_tables()[0].parent
+TABLES = tuple(table.name for table in stored_tables())
 
 X = "x = torch.zeros(4, 6).pin_memory()\n"
 P = "x = torch.zeros(4, 6)\n"
