@@ -74,7 +74,9 @@ def test_any_notebook_is_survived(content: object, as_cells: bool) -> None:
 @given(CHANCE)
 def test_a_damaged_notebook_is_survived(chance: random.Random) -> None:
     source = module_text(chance, size=10)
-    cells = [{"cell_type": "code", "source": source, "metadata": {}, "outputs": [], "execution_count": None}]
+    cells: list[dict[str, object]] = [
+        {"cell_type": "code", "source": source, "metadata": {}, "outputs": [], "execution_count": None}
+    ]
     notebook = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
     assert_survives(mutated(chance, notebook), "case.ipynb")
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truth_score import DATA, MORE_FORMS, PREAMBLE, TABLE
+from truth_score import MORE_FORMS, PREAMBLE, TABLE
 
 from h2dlint.facts.analyse import copies_of
 from h2dlint.facts.project import Project
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-MEASURED: dict[str, Any] = json.loads((DATA / "trace_h200.json").read_text("utf-8"))
+MEASURED: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "trace_h200.json").read_text("utf-8"))
 ROWS: list[dict[str, Any]] = MEASURED["forms"]
 RIGHT_AT_LEAST = 0.98
 
