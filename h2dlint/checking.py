@@ -123,6 +123,7 @@ def check_paths(paths: Sequence[str], configs: Configs, options: Options, done: 
         rewritten={path: change.after for path, change in changes.items()},
         left_alone=left_alone,
         stale=tuple(plan.stale),
+        untraced=options.trace is not None and not plan.traced,
         accepted=sum(one.count for outcome in outcomes for one in outcome.accepted),
         gone=plan.gone(outcomes),
         seen=frozenset(plan.seen),
@@ -290,6 +291,8 @@ class _Plan:
         self._observations = observations_in(options)
         self.stale: list[str] = []
         """Files that have changed since the trace, as shown."""
+        self.traced = False
+        """Whether any file is one of the trace's."""
 
     def jobs(self, paths: Sequence[str]) -> Iterator[Job | Outcome]:
         """A job for each file that holds something to look at; an outcome at once for one that cannot be read."""
@@ -328,6 +331,7 @@ class _Plan:
         if self._observations is None or is_notebook(job.file):
             return job
         file = os.path.abspath(job.file)
+        self.traced = self.traced or file in self._observations.digests
         if self._observations.is_stale(file, data):
             self.stale.append(job.path)
             return job

@@ -234,6 +234,11 @@ def check(
         click.echo(f"h2dlint: {path} was left alone: {reason}", err=True)
     for path in report.stale:
         click.echo(f"h2dlint: {path} has changed since the trace: what ran there is left out", err=True)
+    if report.untraced:
+        click.echo(
+            f"h2dlint: none of these files is in {trace_file}: check from the folder in which the trace was made",
+            err=True,
+        )
     if summary_file is not None:
         _write_summary(report, summary_file)
     if write_baseline is not None:

@@ -74,6 +74,8 @@ class Report(Struct, frozen=True):
     """Modules that were read only for what they define, in a verbose run."""
     stale: tuple[str, ...] = ()
     """Files that have changed since the trace: what it saw there is left out."""
+    untraced: bool = False
+    """Whether there is a trace, and it is about other files."""
     left_alone: Mapping[str, str] = {}
     """Files that could not be written, with the reason; their findings are those of the file as it is."""
 

@@ -200,6 +200,14 @@ def test_a_file_that_changed_since_is_said_and_left_out(checked: Checked) -> Non
     assert "HTD191" not in run.out and "ran 2 times" not in run.out
 
 
+def test_a_trace_of_other_files_is_said(checked: Checked, cli: Cli, write: WriteFiles) -> None:
+    checked(ran("fake", Verdict.FAKE_ASYNC))
+    write({"b.py": CODE})
+    run = cli("check", "b.py", "--trace", "trace.json")
+    assert "none of these files is in trace.json: check from the folder in which the trace was made" in run.err
+    assert "none of these files" not in checked(ran("fake", Verdict.FAKE_ASYNC)).err
+
+
 def test_what_is_allowed_is_not_reported(checked: Checked) -> None:
     assert "HTD191" not in checked(ran("open_to_callers", Verdict.FAKE_ASYNC, allowed=True)).out
 
