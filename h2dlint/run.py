@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 WORTH_A_POOL = 8
 """From this many files on, starting processes pays: each must load the analyser first."""
 
-_DEEP = 3_000
-"""Frames of Python that one question may take: its own 1,000 are too few for chains of attributes in real code."""
-
 _QUEUED_A_WORKER = 2
 _GRACE = 5
 """Seconds in which a worker that is told to stop may finish what it is handing over."""
@@ -67,8 +64,6 @@ def _run_here(jobs: Sequence[Job], done: Done) -> Iterator[Outcome]:
 def _project(options: FactOptions) -> Project:
     from h2dlint.facts.project import Project
 
-    # A question leads to the next, over attributes and calls of many files: some twenty frames of Python each.
-    sys.setrecursionlimit(max(sys.getrecursionlimit(), _DEEP))
     return Project(options)
 
 
