@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import ast
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from h2dlint.facts.copies import Copy, Span
+from h2dlint.facts.modules import child_statements
 from h2dlint.finding import Finding
 
 if TYPE_CHECKING:
@@ -165,6 +167,31 @@ def nesting(root: ast.AST) -> int:
     return depth
 
 
+class _SimpleStatements:
+    """The statements without a block, by position: one look for each copy, where `region_of` goes down the tree."""
+
+    def __init__(self, tree: ast.Module, lines: Lines) -> None:
+        self._lines = lines
+        self._found: list[ast.stmt] = []
+        waiting: list[ast.stmt] = list(tree.body)
+        while waiting:
+            statement = waiting.pop()
+            if _stands_alone(statement):
+                self._found.append(statement)
+            waiting.extend(child_statements(statement))
+        self._found.sort(key=lambda statement: (statement.lineno, statement.col_offset))
+        self._starts = [lines.offsets(statement)[0] for statement in self._found]
+
+    def around(self, span: Span) -> Region | None:
+        """The region of the statement that holds `span`; None for one in a compound statement's header."""
+        start, end = self._lines.span_offsets(span)
+        position = bisect_right(self._starts, start) - 1
+        if position < 0:
+            return None
+        first, last = self._lines.offsets(self._found[position])
+        return Region(self._found[position], first, last) if first <= start and end <= last else None
+
+
 def _child_around(node: ast.AST, lines: Lines, start: int, end: int) -> ast.stmt | ast.expr | None:
     """The statement or expression nearest below `node` that holds [start, end)."""
     for child in ast.iter_child_nodes(node):
@@ -194,8 +221,9 @@ def _visit_regions(text: str, tree: ast.Module, wanted: Iterable[tuple[Copy, lis
     lines = Lines.of(text)
     regions: dict[int, Region] = {}
     inside: dict[int, list[tuple[Copy, list[Rule]]]] = {}
+    simple = _SimpleStatements(tree, lines)
     for copy, rules in wanted:
-        region = region_of(tree, lines, copy.span)
+        region = simple.around(copy.span) or region_of(tree, lines, copy.span)
         if region is None:
             yield from _ask(copy, None, rules)
             continue

@@ -95,6 +95,7 @@ def round_trips(module: ModuleInfo, named: Iterable[ast.Call]) -> RoundTrips:
     uploads: list[tuple[_Home, ast.Call]] = []
     names: dict[NodePlace, str] = {}
     decided: list[range] = []
+    lines = sorted({place[0] for place in asked})
     for statement, owner, function in _statements(module, module.lines_with(_MOVES_TEXT)):
         if isinstance(statement, ast.If) and _PIN_NAME.search(ast.unparse(statement.test)):
             decided.append(range(statement.lineno, (statement.end_lineno or statement.lineno) + 1))
@@ -104,7 +105,7 @@ def round_trips(module: ModuleInfo, named: Iterable[ast.Call]) -> RoundTrips:
             if home is not None:
                 moves.extend(_Move(call, source, home, owner, function) for call, source in moved)
             names.update((place_of(call), ast.unparse(target)) for call, _ in _moves_in(value, items=False))
-        for call in _calls_in(statement, asked):
+        for call in _calls_in(statement, asked) if touches(statement, lines) else ():
             sent = _source_of(call)
             from_home = _home(sent, owner, function) if sent is not None else None
             if from_home is not None:
@@ -240,8 +241,6 @@ def _peeled(node: ast.expr) -> ast.expr:
 
 def _calls_in(statement: ast.stmt, asked: set[NodePlace]) -> list[ast.Call]:
     """The asking calls of a statement, without those of the statements inside it."""
-    if not any(statement.lineno <= place[0] <= (statement.end_lineno or 0) for place in asked):
-        return []
     found: list[ast.Call] = []
     waiting: list[ast.AST] = [statement]
     while waiting:

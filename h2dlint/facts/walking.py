@@ -11,12 +11,10 @@ from h2dlint.facts.modules import child_statements
 
 def expressions_on(body: list[ast.stmt], lines: list[int]) -> Iterator[ast.AST]:
     """All nodes that belong to a statement on one of the lines (in order), but for the statements themselves."""
-    for statement in body:
-        if not touches(statement, lines):
-            continue
+    statements: list[ast.stmt] = []
+    _collect(body, lines, statements)
+    for statement in statements:
         inner = list(child_statements(statement))
-        if inner:
-            yield from expressions_on(inner, lines)
         inside = set(map(id, inner))
         stack = [child for child in ast.iter_child_nodes(statement) if id(child) not in inside]
         while stack:
@@ -24,6 +22,14 @@ def expressions_on(body: list[ast.stmt], lines: list[int]) -> Iterator[ast.AST]:
             if not isinstance(node, ast.stmt):
                 yield node
                 stack.extend(ast.iter_child_nodes(node))
+
+
+def _collect(body: list[ast.stmt], lines: list[int], found: list[ast.stmt]) -> None:
+    """Adds the statements on the lines, those inside others first."""
+    for statement in body:
+        if touches(statement, lines):
+            _collect(list(child_statements(statement)), lines, found)
+            found.append(statement)
 
 
 def touches(statement: ast.stmt, lines: list[int]) -> bool:
