@@ -62,7 +62,7 @@ SELECTIONS: dict[str, tuple[Config, Selection, set[str]]] = {
         Selection(select=("HTD10",)),
         {"HTD101", "HTD102", "HTD103", "HTD104", "HTD105", "HTD106", "HTD107", "HTD108"},
     ),
-    "all but some": (Config(), Selection(select=("HTD1",), ignore=("HTD10",)), set()),
+    "all but some": (Config(), Selection(select=("HTD1",), ignore=("HTD10",)), {"HTD191"}),
     "the longer selector decides": (Config(), Selection(select=("HTD101",), ignore=("HTD1", "HTD2")), {"HTD101"}),
     "of two equals, to ignore": (Config(), Selection(select=("HTD101",), ignore=("HTD101",)), set()),
     "settings select": (Config(select=("HTD101",)), Selection(), {"HTD101"}),
