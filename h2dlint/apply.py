@@ -82,9 +82,24 @@ def unified_diff(path: str, before: str, after: str) -> str:
     from difflib import unified_diff as difference
 
     out: list[str] = []
-    for line in difference(_lines(before), _lines(after), f"a/{path}", f"b/{path}", lineterm="\n"):
+    names = (_quoted(f"a/{path}"), _quoted(f"b/{path}"))
+    for line in difference(_lines(before), _lines(after), *names, lineterm="\n"):
         out.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
     return "".join(out)
+
+
+def _quoted(name: str) -> str:
+    """A name as git writes it in a patch: in quotes, with escapes, where a line could not hold it."""
+    if name.isprintable() and not any(sign in name for sign in '"\\'):
+        return name
+    return '"' + "".join(_ESCAPES.get(sign) or (sign if sign.isprintable() else _octal(sign)) for sign in name) + '"'
+
+
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+def _octal(sign: str) -> str:
+    return "".join(f"\\{byte:03o}" for byte in sign.encode("utf-8", "surrogateescape"))
 
 
 def _lines(text: str) -> list[str]:

@@ -96,7 +96,7 @@ def _git(*arguments: str, folder: str | None = None, name: str = "") -> bytes:
     import subprocess
 
     try:
-        ran = subprocess.run(["git", *arguments], cwd=folder, capture_output=True)
+        ran = subprocess.run(["git", "-c", "core.fsmonitor=false", *arguments], cwd=folder, capture_output=True)
     except OSError as error:
         raise ConfigError(f"`--since` asks git, which cannot be run: {error.strerror}") from error
     if ran.returncode == 0:

@@ -17,13 +17,16 @@ from h2dlint.discovery import (
     DEFAULT_EXCLUDES,
     TORCH,
     Patterns,
+    TooLarge,
+    absolute,
     display_path,
     has_needle,
     left_out,
+    most_bytes,
     python_files,
     read_bytes,
 )
-from h2dlint.engine import NOT_ANALYSED, UNUSED, Fixing, Job, Outcome, not_analysed
+from h2dlint.engine import NOT_ANALYSED, UNUSED, Fixing, Job, Outcome, failed, too_large
 from h2dlint.facts.copies import Copy
 from h2dlint.finding import Applicability, Finding, Needle, Severity
 from h2dlint.groups import Groups
@@ -35,6 +38,7 @@ from h2dlint.source import Problem
 if TYPE_CHECKING:
     from h2dlint.accepted import Accepted
     from h2dlint.baseline import Baseline
+    from h2dlint.cache.session import Cache
     from h2dlint.changes import Changes
     from h2dlint.facts.options import FactOptions
     from h2dlint.observing import Observations
@@ -78,6 +82,8 @@ class Options(Struct, frozen=True):
     """Leave out what the excludes say even if it is named."""
     trace: Trace | None = None
     """What a run of the program has shown, to hold the findings against."""
+    cache: bool = False
+    """Use the results of earlier runs, and keep those of this one."""
     stdin: bytes | None = None
     """What to look at instead of the one file that is named, which need not exist."""
 
@@ -230,16 +236,30 @@ def _carry_out(plan: _Plan, paths: Sequence[str], options: Options, done: Done) 
     outcomes: list[Outcome] = []
     jobs: list[Job] = []
     for job in plan.jobs(paths):
-        (outcomes if isinstance(job, Outcome) else jobs).append(job)  # type: ignore[arg-type]
+        found = plan.cache.recall(job) if plan.cache is not None and isinstance(job, Job) else None
+        (outcomes if found or isinstance(job, Outcome) else jobs).append(found or job)  # type: ignore[arg-type]
     if options.verbose:
-        print(f"h2dlint: {len(jobs)} of {plan.files_seen} files to look at", file=sys.stderr)
+        _tell(f"{len(jobs)} of {plan.files_seen} files to look at")
         for job in jobs:
-            print(f"h2dlint: {job.path}", file=sys.stderr)
-    outcomes += run(jobs, options.processes, lambda count: done(count, len(jobs)))
+            _tell(job.path)
+    cache = plan.cache
+    if cache is not None:
+        cache.release()
+    new = run(jobs, options.processes, lambda count: done(count, len(jobs)))
+    if cache is not None:
+        cache.keep(zip(jobs, new, strict=True))
+        cache.close()
     if options.verbose:
-        for note in (note for outcome in sorted(outcomes, key=lambda outcome: outcome.path) for note in outcome.notes):
-            print(f"h2dlint: {note}", file=sys.stderr)
+        for note in (note for outcome in sorted(new, key=lambda outcome: outcome.path) for note in outcome.notes):
+            _tell(note)
+    outcomes += new
     return sorted(outcomes, key=lambda outcome: outcome.path)
+
+
+def _tell(text: str) -> None:
+    from h2dlint.output.terminal import harmless
+
+    print(f"h2dlint: {harmless(text)}", file=sys.stderr)
 
 
 class _Settings(Struct, frozen=True):
@@ -250,6 +270,34 @@ class _Settings(Struct, frozen=True):
     ignores: tuple[tuple[Patterns, tuple[str, ...]], ...]
     """Codes that are not reported in the files that a glob names."""
     facts: FactOptions
+    plain: bool
+    """Whether they are the same for all files, so that one with nothing to look at need not be thought of further."""
+
+
+def cache_folder(configs: Configs, paths: Sequence[str]) -> tuple[str, str]:
+    """Where the results of a run over these paths are kept, and the root of the project that they are about."""
+    from h2dlint.cache.folder import FOLDER, project_root
+
+    first = paths[0] if paths else os.curdir
+    root = project_root(first)
+    config = configs.for_folder(first if os.path.isdir(first) else os.path.dirname(first) or os.curdir)
+    named = config.cache_dir
+    return (os.path.join(root, FOLDER) if named is None else os.path.join(config.folder, named)), root
+
+
+def opened_cache(configs: Configs, paths: Sequence[str], verbose: bool) -> Cache | None:
+    """The stored results for a run over these paths."""
+
+    def say(text: str) -> None:
+        if verbose:
+            _tell(text)
+
+    try:
+        from h2dlint.cache.session import Cache
+    except ImportError as error:  # a Python without SQLite
+        say(f"the cache is not used: {error}")
+        return None
+    return Cache(*cache_folder(configs, paths), say)
 
 
 def changes_of(options: Options) -> Changes | None:
@@ -281,6 +329,7 @@ class _Plan:
         self._options = options
         self._inventory = inventory
         self._settings: dict[str, _Settings] = {}
+        self._configs_by_folder: dict[str, Config] = {}
         self._needles: dict[tuple[str, ...], tuple[Needle, ...]] = {}
         self.seen: set[str] = set()
         """The absolute paths of all files found."""
@@ -293,13 +342,16 @@ class _Plan:
         """Files that have changed since the trace, as shown."""
         self.traced = False
         """Whether any file is one of the trace's."""
+        self.cache: Cache | None = None
 
     def jobs(self, paths: Sequence[str]) -> Iterator[Job | Outcome]:
         """A job for each file that holds something to look at; an outcome at once for one that cannot be read."""
         excluded = excluder(self._configs, self._options.exclude)
+        if self._options.cache and self._options.trace is None:
+            self.cache = opened_cache(self._configs, paths, self._options.verbose)
         for file in self._files(paths, excluded):
             self.files_seen += 1
-            self.seen.add(os.path.abspath(file))
+            self.seen.add(absolute(file))
             yield from self._job_for(file)
         if self._options.affected and self.seen:
             from h2dlint.dependents import dependents_of
@@ -310,26 +362,62 @@ class _Plan:
                 yield from self._job_for(file)
 
     def _job_for(self, file: str) -> Iterator[Job | Outcome]:
-        job = self._job(file)
-        self.jobs_by_path[job.path] = job
-        try:
-            data = read_bytes(file) if job.data is None else job.data
-        except OSError as error:
-            yield not_analysed(job, Problem(1, f"cannot be read: {error.strerror or error}"))
+        config = self._config_of(file)
+        settings = self._settings_of(config)
+        self.strict = self.strict or config.strict
+        unseen = self._observations is None
+        if settings.plain and unseen and not self._may_hold_something(file, settings.codes):
             return
-        job = self._with_seen(job, data)
+        job = self._job(file, config)
+        self.jobs_by_path[job.path] = job
         codes = (*job.codes, *job.strict_codes)
-        if job.seen:
-            yield job
-        elif has_needle(data, self._needles_of(codes), file):
-            without_comments = tuple(code for code in codes if code != UNUSED)
-            copies = self._inventory or has_needle(data, self._needles_of(without_comments), file)
-            yield job if copies else msgspec.structs.replace(job, copies=False)
+        try:
+            job = self._with_seen(job)
+            if job.seen:
+                yield job
+            elif self._holds_any(file, codes):
+                without_comments = tuple(code for code in codes if code != UNUSED)
+                copies = self._inventory or self._holds_any(file, without_comments)
+                yield job if copies else msgspec.structs.replace(job, copies=False)
+        except OSError as error:
+            yield failed(job, Problem(1, f"cannot be read: {error.strerror or error}"))
+        except TooLarge as error:
+            yield too_large(job, error.size, error.most)
 
-    def _with_seen(self, job: Job, data: bytes) -> Job:
+    def _may_hold_something(self, file: str, codes: tuple[str, ...]) -> bool:
+        """Whether a closer look is worth it, which takes more than the look at the bytes."""
+        try:
+            return self._holds_any(file, codes)
+        except (OSError, TooLarge):
+            return True
+
+    def _holds_any(self, file: str, codes: tuple[str, ...]) -> bool:
+        """Whether the file holds anything for the rules with these codes. Raises as `read_bytes` does."""
+        needles = self._needles_of(codes)
+        data = self._data_of(file)
+        if data is not None:
+            return has_needle(data, needles, file)
+        most = most_bytes(file, self._config_of(file).max_file_bytes)
+        if self.cache is not None:
+            return self.cache.holds_any(file, needles, most)
+        return has_needle(read_bytes(file, most), needles, file)
+
+    def _data_of(self, file: str) -> bytes | None:
+        """What to look at instead of the file."""
+        return None if file in self.dependents else self._options.stdin
+
+    def _config_of(self, file: str) -> Config:
+        folder = os.path.dirname(file) or os.curdir
+        config = self._configs_by_folder.get(folder)
+        if config is None:
+            config = self._configs_by_folder[folder] = self._configs.for_folder(folder)
+        return config
+
+    def _with_seen(self, job: Job) -> Job:
         """The job with what the trace saw in its file, unless other bytes ran than are there now."""
         if self._observations is None or is_notebook(job.file):
             return job
+        data = read_bytes(job.file) if job.data is None else job.data
         file = os.path.abspath(job.file)
         self.traced = self.traced or file in self._observations.digests
         if self._observations.is_stale(file, data):
@@ -343,11 +431,9 @@ class _Plan:
         elif not (self._options.force_exclude and left_out(paths[0], excluded)):
             yield paths[0]
 
-    def _job(self, file: str) -> Job:
-        config = self._configs.for_folder(os.path.dirname(file) or os.curdir)
+    def _job(self, file: str, config: Config) -> Job:
         settings = self._settings_of(config)
         strict = self._options.strict or config.strict
-        self.strict = self.strict or strict
         ignored = [
             code for patterns, codes in settings.ignores if names_file(patterns, file, config.folder) for code in codes
         ]
@@ -363,12 +449,13 @@ class _Plan:
             facts=settings.facts,
             accepted=self._accepted(file, config),
             changes=self._changes,
+            want_grounds=self.cache is not None,
             want_uses=self._options.affected,
             show_unproven=self._options.show_unproven,
             inventory=self._inventory,
             verbose=self._options.verbose,
-            fixing=self._fixing(config, os.path.abspath(file)),
-            data=None if file in self.dependents else self._options.stdin,
+            fixing=self._fixing(config, file),
+            data=self._data_of(file),
         )
 
     def _fixing(self, config: Config, file: str) -> Fixing | None:
@@ -376,7 +463,7 @@ class _Plan:
         if fixes is None or self._inventory:
             return None
         most = Applicability.UNSAFE if fixes.unsafe else Applicability.SAFE
-        return Fixing(config.fix_options(), most, fixes.make and file not in self.dependents)
+        return Fixing(config.fix_options(), most, fixes.make and absolute(file) not in self.dependents)
 
     def _settings_of(self, config: Config) -> _Settings:
         found = self._settings.get(config.file)
@@ -387,12 +474,12 @@ class _Plan:
                 strict_codes=self._options.selection.strict_codes(config) if config.strict_paths else (),
                 ignores=tuple((Patterns([glob], config.folder), codes) for glob, codes in ignores),
                 facts=config.fact_options(),
+                plain=not (config.per_file_ignores or config.strict_paths or config.baseline or self._options.baseline),
             )
         return found
 
     def _root_of(self, file: str) -> str:
-        config = self._configs.for_folder(os.path.dirname(file) or os.curdir)
-        return self._settings_of(config).facts.root
+        return self._settings_of(self._config_of(file)).facts.root
 
     # Known findings
 
@@ -456,12 +543,17 @@ def excluder(configs: Configs, extra: Sequence[str]) -> Callable[[str, str], boo
     from_options = Patterns(extra, os.getcwd())
     from_settings: dict[str, Patterns] = {}
 
+    by_folder: dict[str, Patterns] = {}
+
     def excluded(folder: str, name: str) -> bool:
-        config = configs.for_folder(folder)
-        patterns = from_settings.get(config.file)
+        patterns = by_folder.get(folder)
         if patterns is None:
-            globs = (*(DEFAULT_EXCLUDES if config.exclude is None else config.exclude), *config.extend_exclude)
-            patterns = from_settings[config.file] = Patterns(globs, config.folder)
+            config = configs.for_folder(folder)
+            patterns = from_settings.get(config.file)
+            if patterns is None:
+                globs = (*(DEFAULT_EXCLUDES if config.exclude is None else config.exclude), *config.extend_exclude)
+                patterns = from_settings[config.file] = Patterns(globs, config.folder)
+            by_folder[folder] = patterns
         return patterns.match(folder, name) or from_options.match(folder, name)
 
     return excluded

@@ -46,9 +46,16 @@ def invoke(arguments: list[str]) -> int:
         error.show()
         return EXIT_ERROR
     except (ConfigError, Missing) as error:
-        click.echo(f"h2dlint: {error}", err=True)
+        _tell(f"h2dlint: {error}")
         return EXIT_ERROR
     return result if isinstance(result, int) else 0
+
+
+def _tell(text: str) -> None:
+    """Says something on stderr, with names in it that may be anything."""
+    from h2dlint.output.terminal import harmless
+
+    click.echo("\n".join(map(harmless, text.split("\n"))), err=True)
 
 
 def _with_value(argument: str) -> str:
@@ -72,13 +79,19 @@ def _codes(context: click.Context, option: click.Parameter, values: tuple[str, .
     return codes
 
 
+def _cores() -> int:
+    """The cores that this process may use."""
+    usable = getattr(os, "sched_getaffinity", None)
+    return len(usable(0)) if usable is not None else os.cpu_count() or 1
+
+
 _JOBS = click.option(
     "-j",
     "--jobs",
     type=click.IntRange(min=1),
-    default=lambda: os.cpu_count() or 1,
+    default=lambda: _cores(),
     metavar="N",
-    help="Processes to use.  [default: one a core]",
+    help="Processes to use at most.  [default: one a core]",
 )
 
 
@@ -120,7 +133,8 @@ def _common(command: _Command) -> _Command:
 @click.option("--ignore", multiple=True, callback=_codes, metavar="CODES", help="Do not run these rules.")
 @click.option("--strict", is_flag=True, help="A copy that cannot be proven is an error (HTD190).")
 @click.option("--show-unproven", is_flag=True, help="List the copies that cannot be proven.")
-@click.option("--no-cache", is_flag=True, help="Use no stored results.")
+@click.option("--no-cache", is_flag=True, help="Use no stored results, and store none.")
+@click.option("--clear-cache", is_flag=True, help="Remove the stored results of the first path's project, and end.")
 @click.option("--exit-zero", is_flag=True, help="End with status 0 even if something is found.")
 @click.option("--baseline", metavar="FILE", help="Do not report the findings in this file.")
 @click.option("--no-baseline", is_flag=True, help="Report known findings too, whatever the settings say.")
@@ -159,6 +173,7 @@ def check(
     strict: bool,
     show_unproven: bool,
     no_cache: bool,
+    clear_cache: bool,
     exit_zero: bool,
     baseline: str | None,
     no_baseline: bool,
@@ -198,6 +213,8 @@ def check(
         raise click.UsageError("`--baseline` and `--no-baseline` contradict each other: give one of them")
     if trace_file is not None and (make or add_ignore is not None):
         raise click.UsageError("`--trace` is about the files as they ran: look first, and change them then")
+    if clear_cache:
+        return _clear_cache(configs, paths)
     if show_settings:
         return _show_settings(configs, paths)
     if show_files:
@@ -218,6 +235,7 @@ def check(
         all_known=no_baseline or write_baseline is not None,
         since=since,
         affected=affected,
+        cache=not no_cache,
         force_exclude=force_exclude,
         trace=_trace(trace_file),
         stdin=stdin,
@@ -231,14 +249,11 @@ def check(
 
         report = add_ignores(report, paths or (os.curdir,), configs, options, add_ignore)
     for path, reason in report.left_alone.items():
-        click.echo(f"h2dlint: {path} was left alone: {reason}", err=True)
+        _tell(f"h2dlint: {path} was left alone: {reason}")
     for path in report.stale:
-        click.echo(f"h2dlint: {path} has changed since the trace: what ran there is left out", err=True)
+        _tell(f"h2dlint: {path} has changed since the trace: what ran there is left out")
     if report.untraced:
-        click.echo(
-            f"h2dlint: none of these files is in {trace_file}: check from the folder in which the trace was made",
-            err=True,
-        )
+        _tell(f"h2dlint: none of these files is in {trace_file}: check from the folder in which the trace was made")
     if summary_file is not None:
         _write_summary(report, summary_file)
     if write_baseline is not None:
@@ -292,6 +307,21 @@ def _configs(isolated: bool, file: str | None) -> Configs:
     return Configs(isolated, file)
 
 
+def _clear_cache(configs: Configs, paths: tuple[str, ...]) -> int:
+    """Removes the stored results, and tells where they were."""
+    from h2dlint.cache.folder import Unusable, clear
+    from h2dlint.checking import cache_folder
+
+    folder, _ = cache_folder(configs, paths)
+    try:
+        removed = clear(folder)
+    except Unusable as error:
+        raise click.ClickException(f"the cache was left alone: {error}") from error
+    shown = display_path(folder)
+    click.echo(f"Removed {shown}" if removed else f"Nothing to remove: there is no {shown}", err=True)
+    return 0
+
+
 def _show_settings(configs: Configs, paths: tuple[str, ...]) -> int:
     """Prints the settings of the first path as TOML, with where they come from."""
     from h2dlint.config import shown
@@ -304,9 +334,10 @@ def _show_settings(configs: Configs, paths: tuple[str, ...]) -> int:
 def _show_files(configs: Configs, paths: tuple[str, ...], exclude: tuple[str, ...], force_exclude: bool) -> int:
     from h2dlint.checking import excluder
     from h2dlint.discovery import python_files
+    from h2dlint.output.terminal import harmless
 
     for file in python_files(paths or (os.curdir,), excluder(configs, exclude), force_exclude):
-        click.echo(display_path(file))
+        click.echo(harmless(display_path(file)))
     return 0
 
 
@@ -376,7 +407,7 @@ def _tell_fixed(report: Report, verb: str) -> None:
 
 @group.command()
 @_common
-@click.option("--no-cache", is_flag=True, help="Use no stored results.")
+@click.option("--no-cache", is_flag=True, help="Use no stored results, and store none.")
 @click.option("--explain", "place", metavar="PATH:LINE", help="Show every way to the copy there, with its chain.")
 def copies(
     paths: tuple[str, ...],
@@ -399,7 +430,7 @@ def copies(
     configs = _configs(isolated, config)
     if place is not None:
         return _explain(place, configs)
-    options = Options(exclude=exclude, processes=jobs, verbose=verbose)
+    options = Options(exclude=exclude, processes=jobs, verbose=verbose, cache=not no_cache)
     with progress("listing", enabled=not quiet) as done:
         found = inventory_of(paths or (os.curdir,), configs, options, done)
     if verbose:
@@ -407,7 +438,7 @@ def copies(
     from h2dlint.notebooks.view import CellView
 
     for problem in map(CellView(found.sources).finding, found.problems):
-        click.echo(f"{problem.path}:{problem.span.line}: {problem.message}", err=True)
+        _tell(f"{problem.path}:{problem.span.line}: {problem.message}")
     with _output(output_file, color) as (stream, colored):
         from h2dlint.output import write_copies
 

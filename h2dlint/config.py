@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from h2dlint.discovery import display_path
+from h2dlint.discovery import MAX_FILE_BYTES, display_path
 from h2dlint.settings import EVERY_CODE, FAMILIES, ConfigError, nearest, read_settings, settings_in, wrong_code
 
 if TYPE_CHECKING:
@@ -55,6 +55,10 @@ class Table(Struct, frozen=True, rename="kebab"):
     """Up to so many rows a gapped copy becomes one copy a row."""
     max_pin_bytes: int | None = None
     """No fix pins more than this for one call."""
+    max_file_bytes: int = MAX_FILE_BYTES
+    """Larger files are skipped, with a note; a notebook may be ten times as large."""
+    cache_dir: str | None = None
+    """The folder of stored results, relative to the settings file."""
 
 
 KEYS = Table.__struct_encode_fields__
@@ -151,6 +155,7 @@ def shown(config: Config) -> str:
     """The settings as TOML, the defaults as comments, under a line that says where they come from."""
     import json
 
+    from h2dlint.cache.folder import FOLDER
     from h2dlint.discovery import DEFAULT_EXCLUDES
 
     fixes, facts = Config().fix_options(), Config().fact_options()
@@ -160,6 +165,8 @@ def shown(config: Config) -> str:
         "backend": facts.backend,
         "max-rows": fixes.max_rows,
         "max-pin-bytes": fixes.max_pin_bytes,
+        "max-file-bytes": MAX_FILE_BYTES,
+        "cache-dir": FOLDER,
     }
     lines = [f"# {display_path(config.file)}" if config.file else "# no settings file: the defaults hold"]
     default = Table()
@@ -222,6 +229,8 @@ class Selection(Struct, frozen=True):
 def without(codes: Iterable[str], selectors: Iterable[str]) -> tuple[str, ...]:
     """The codes that none of the selectors names."""
     selectors = tuple(selectors)
+    if not selectors:
+        return tuple(codes)
     return tuple(code for code in codes if all(_weight(code, selector) < 0 for selector in selectors))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from h2dlint.suppress import Sorted, Suppression, may_hold_suppressions, sort_ou
 if TYPE_CHECKING:
     from h2dlint.changes import Changes
     from h2dlint.facts.project import Project
+    from h2dlint.facts.questions import Answer, Question
     from h2dlint.fixing.options import FixOptions
     from h2dlint.notebooks.module import Broken, CellModule
     from h2dlint.notebooks.places import Carrier
@@ -83,6 +85,8 @@ class Job(Struct, frozen=True):
     """Known findings, which are not reported."""
     changes: Changes | None = None
     """Report only what rests on a changed line; None: everything."""
+    want_grounds: bool = False
+    """Tell what the outcome rests on."""
     want_uses: bool = False
     """Tell which other files the facts came from."""
     show_unproven: bool = False
@@ -119,6 +123,10 @@ class Outcome(Struct, frozen=True):
     """The other files that the facts came from, by absolute path, if that was asked for."""
     read: tuple[str, ...] = ()
     """The files that were read for it and for no file before it, by absolute path, in a verbose run."""
+    grounds: tuple[tuple[Question, Answer], ...] = ()
+    """What all this rests on, the file itself included, if that was asked for."""
+    passing: bool = False
+    """A failure that need not come again: not worth keeping in mind."""
     text: str = ""
     """The file's text, where there is something to show in it; with fixes made, the new one."""
     refusals: Mapping[Key, str] = {}
@@ -136,7 +144,7 @@ def look_at(project: Project, job: Job) -> Outcome:
     try:
         data = read_bytes(job.file) if job.data is None else job.data
     except OSError as error:
-        return not_analysed(job, Problem(1, f"cannot be read: {error.strerror or error}"))
+        return failed(job, Problem(1, f"cannot be read: {error.strerror or error}"))
     outcome = _look_at_bytes(project, job, data)
     return _look_deeper(project, job, data) or outcome if outcome.too_deep else outcome
 
@@ -153,8 +161,18 @@ def _look_deeper(project: Project, job: Job, data: bytes) -> Outcome | None:
 
 def _look_at_bytes(project: Project, job: Job, data: bytes) -> Outcome:
     if is_notebook(job.file):
-        return _look_at_notebook(project, job, data)
-    return _look_at_module(project, job, load(job.path, data), data)
+        outcome = _look_at_notebook(project, job, data)
+    else:
+        outcome = _look_at_module(project, job, load(job.path, data), data)
+    return _with_grounds(project, job, data, outcome) if job.want_grounds else outcome
+
+
+def _with_grounds(project: Project, job: Job, data: bytes, outcome: Outcome) -> Outcome:
+    from h2dlint.facts.questions import Kinds, content_of
+
+    grounds = project.grounds_of(job.file)
+    grounds[Kinds.FILE, os.path.abspath(job.file)] = (content_of(data),)
+    return msgspec.structs.replace(outcome, grounds=tuple(grounds.items()))
 
 
 def _look_at_module(
@@ -171,7 +189,7 @@ def _look_at_module(
         return msgspec.structs.replace(outcome, uses=project.files_used_by(job.file)) if job.want_uses else outcome
     except (RecursionError, MemoryError):
         project.start_over()
-        return not_analysed(job, Problem(1, "nested too deeply to be analysed", deep=True), source.text)
+        return failed(job, Problem(1, "nested too deeply to be analysed", deep=True), source.text)
     except Exception as error:
         project.start_over()
         return _failed(job, error, source.text)
@@ -190,7 +208,7 @@ def _failed(job: Job, error: Exception, text: str) -> Outcome:
         _print_traceback()
     more = "" if job.verbose else ", with what `-v` prints"
     message = f"h2dlint itself failed on it, please report this{more}: {type(error).__name__}: {error}"
-    return not_analysed(job, Problem(1, message), text)
+    return failed(job, Problem(1, message), text)
 
 
 def _print_traceback() -> None:
@@ -298,9 +316,11 @@ def _with_fixes(
     seen: Sequence[Copy],
 ) -> Outcome:
     """The outcome with its findings fixed, or with the fixes that they could have. `seen`: the copies of the text."""
+    from h2dlint.facts.questions import Kinds
     from h2dlint.others import Others
     from h2dlint.repair import Repairer, made, with_fixes, without_comments
 
+    project.note((Kinds.FIXERS, os.path.abspath(job.file)))
     job = msgspec.structs.replace(job, seen=())  # a changed text has other places
     if _written_back(source) != data:
         refusals = {(finding.span, finding.code): CANNOT_WRITE_BACK for finding in outcome.findings}
@@ -473,17 +493,33 @@ def _placed(findings: Iterable[Finding], job: Job) -> list[Finding]:
     return placed
 
 
-def not_analysed(job: Job, problem: Problem, text: str = "") -> Outcome:
+_MEND = "mend the file, or leave it out with `exclude`"
+
+
+def not_analysed(job: Job, problem: Problem, text: str = "", help: str = _MEND) -> Outcome:
     """The outcome of a file that could not be analysed: a finding that says why, unless its rule is ignored."""
     if not job.inventory and NOT_ANALYSED not in job.codes:
         return Outcome(job.path, too_deep=problem.deep)
     span = Span(problem.line, 1, problem.line, 1)
     message = f"this file was not analysed: {problem.message}"
-    finding = _not_analysed(job, span, message, "mend the file, or leave it out with `exclude`")
+    finding = _not_analysed(job, span, message, help)
     if job.changes is not None and not job.changes.touch(job.path):
         return Outcome(job.path, too_deep=problem.deep)
     sifted = sift([finding], job.accepted, text)
     return Outcome(job.path, findings=sifted.kept, accepted=sifted.taken, text=text, too_deep=problem.deep)
+
+
+def failed(job: Job, problem: Problem, text: str = "", help: str = _MEND) -> Outcome:
+    """The same, where another try may go better."""
+    return msgspec.structs.replace(not_analysed(job, problem, text, help), passing=True)
+
+
+def too_large(job: Job, size: int, most: int) -> Outcome:
+    """The outcome of a file that is skipped because of its size: a note."""
+    problem = Problem(1, f"it has {size / 1e6:,.1f} MB, and `max-file-bytes` lets {most / 1e6:,.1f} MB be read")
+    outcome = not_analysed(job, problem, help="raise `max-file-bytes`, or leave the file out with `exclude`")
+    notes = (msgspec.structs.replace(finding, severity=Severity.NOTE) for finding in outcome.findings)
+    return msgspec.structs.replace(outcome, findings=tuple(notes))
 
 
 def _not_analysed(job: Job, span: Span, message: str, help: str) -> Finding:

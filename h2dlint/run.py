@@ -1,29 +1,43 @@
-"""Many files: in this process or in several, results in the order of the files, and a crash costs one file only."""
+"""Many files: in this process or in several, results in the order of the files, and a crash costs one file only.
+
+Processes are started and talked to here rather than by a pool of the standard library: that one is broken as a whole
+when a worker dies, and a worker that is stopped while it hands over a result leaves its queue locked.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from h2dlint.engine import Job, Outcome, look_at, not_analysed
+from h2dlint.engine import Job, Outcome, failed, look_at
 from h2dlint.source import Problem
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ProcessPoolExecutor
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import BaseContext
+    from multiprocessing.process import BaseProcess
 
     from h2dlint.facts.options import FactOptions
     from h2dlint.facts.project import Project
 
-WORTH_A_POOL = 8
-"""From this many files on, starting processes pays: each must load the analyser first."""
+WORTH_A_PROCESS = 8
+"""So many files for each process at least: each must load the analyser first, and reads what others have read."""
 
-_QUEUED_A_WORKER = 2
-_GRACE = 5
-"""Seconds in which a worker that is told to stop may finish what it is handing over."""
+START_METHOD = "H2DLINT_START_METHOD"
+"""An environment variable that says how processes are started: `fork`, `spawn` or `forkserver`."""
+
+CRASHED = "the process that analysed it died"
+CRASH_HELP = "run `h2dlint check -j 1` on this file alone to see how; leave it out with `exclude`, and please report it"
+
+_MOST_AT_ONCE = 6
+"""Files that lie next to each other go to one process: they read the same modules."""
 
 Done = Callable[[int], None]
 
@@ -34,10 +48,13 @@ def run(jobs: Sequence[Job], processes: int, done: Done | None = None) -> list[O
     With more than one process, a worker that dies takes down only the file it was busy with.
     """
     done = done or _say_nothing
-    processes = min(processes, len(jobs))
-    if processes <= 1 or len(jobs) < WORTH_A_POOL:
+    processes = min(processes, len(jobs) // WORTH_A_PROCESS)
+    if processes <= 1:
         return list(_run_here(jobs, done))
-    return _run_apart(jobs, processes, done)
+    try:
+        return _Crew(jobs, processes, done).outcomes()
+    except _CannotStart:
+        return list(_run_here(jobs, done))
 
 
 def _say_nothing(count: int) -> None:
@@ -78,119 +95,247 @@ def work(job: Job) -> Outcome:
 # --- several processes --------------------------------------------------------------------------------------------
 
 
-def _run_apart(jobs: Sequence[Job], processes: int, done: Done) -> list[Outcome]:
-    _project(jobs[0].facts)  # loaded once, for every process forked from this one
-    outcomes: dict[int, Outcome] = {}
-    waiting = list(range(len(jobs)))
-    while waiting:
-        before = len(outcomes)
-        suspects = _run_pool(jobs, waiting, processes, outcomes, done)
-        # A worker died, and took the pool with it: whatever was under way is done again, each file on its own.
-        for index in suspects:
-            outcomes[index] = _run_alone(jobs[index])
-        if len(outcomes) == before:  # no process can be started: do it here
-            outcomes.update(zip(waiting, _run_here([jobs[index] for index in waiting], done), strict=True))
-        waiting = [index for index in waiting if index not in outcomes]
-    return [outcomes[index] for index in range(len(jobs))]
+class _CannotStart(Exception):
+    """No process could be started."""
 
 
-def _run_pool(
-    jobs: Sequence[Job], waiting: Sequence[int], processes: int, outcomes: dict[int, Outcome], done: Done
-) -> list[int]:
-    """Runs the jobs `waiting` in a pool until all are done or a worker dies; answers which were under way then."""
-    from concurrent.futures import FIRST_COMPLETED, wait
-    from concurrent.futures.process import BrokenProcessPool
-
-    running: dict[Future[Outcome], int] = {}
-    rest = iter(waiting)
-    with _pool(processes) as pool:
-        try:
-            while True:
-                for index in rest:
-                    running[pool.submit(_work_unless_stopped, jobs[index])] = index
-                    if len(running) >= processes * _QUEUED_A_WORKER:
-                        break
-                if not running:
-                    return []
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    outcomes[running[future]] = future.result()
-                    del running[future]
-                done(len(outcomes))
-        except BrokenProcessPool:
-            # The job handed over while the pool broke is in no list: the caller finds it among those without outcome.
-            return list(running.values())
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            stop_workers()
-            raise
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Ctrl-C comes afterwards: a process that is just starting would answer it with a traceback."""
+    _mask_interrupts(True)
+    try:
+        yield
+    finally:
+        _mask_interrupts(False)
 
 
-def _run_alone(job: Job) -> Outcome:
-    from concurrent.futures.process import BrokenProcessPool
-
-    with _pool(1) as pool:
-        try:
-            return pool.submit(work, job).result()
-        except BrokenProcessPool:
-            return not_analysed(job, Problem(1, "the analyser crashed on it"))
-
-
-def _pool(processes: int) -> ProcessPoolExecutor:
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
-    # A forked worker has everything loaded that this process has; elsewhere than on Linux forking is not safe.
-    context = get_context("fork" if sys.platform == "linux" else "spawn")
-    return ProcessPoolExecutor(processes, mp_context=context, initializer=_prepare_worker)
-
-
-def _prepare_worker() -> None:
-    import gc
+def _mask_interrupts(masked: bool) -> None:
     import signal
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers, and stops its workers
-    signal.signal(signal.SIGTERM, _stop)
-    gc.disable()
-
-
-class _Stopped(BaseException):
-    """The answer to a job that is no longer wanted."""
+    if sys.platform != "win32":
+        signal.pthread_sigmask(signal.SIG_BLOCK if masked else signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 class _Worker:
-    """What this process is doing, as a worker."""
+    """A process, and the pipe to it. It does one job after the other, and knows no others."""
 
-    busy = False
-    stopped = False
+    def __init__(self, context: BaseContext, others: Sequence[_Worker]) -> None:
+        self.connection, theirs = context.Pipe()
+        # What a forked process inherits it must close: the end of a pipe is seen only when nobody holds it open.
+        inherited = [self.connection, *(other.connection for other in others)] if _forks(context) else []
+        try:
+            self.process: BaseProcess = context.Process(  # type: ignore[attr-defined]
+                target=_serve, args=(theirs, inherited), daemon=True
+            )
+            with _interrupts_held_back():
+                self.process.start()
+        except (OSError, RuntimeError) as error:
+            raise _CannotStart from error
+        finally:
+            theirs.close()
+        self.segment = 0
+        """Which part of the jobs it works on."""
+        self.waiting: deque[int] = deque()
+        """What it was given and has not answered, the one it is busy with first."""
+
+    def give(self, numbers: Sequence[int], jobs: Sequence[Job]) -> bool:
+        """Hands over jobs; False where the process is no more.
+
+        Only to one that has nothing to do: it listens, while one that is handing over a result would not.
+        """
+        self.waiting.extend(numbers)
+        try:
+            self.connection.send(tuple(jobs[number] for number in numbers))
+        except OSError:
+            return False
+        return True
+
+    def end(self) -> None:
+        """Stops the process, whatever it does."""
+        self.connection.close()
+        if self.process.is_alive():
+            self.process.kill()
+        self.process.join()
 
 
-def _work_unless_stopped(job: Job) -> Outcome:
-    if _Worker.stopped:
-        raise _Stopped
-    _Worker.busy = True
+class _Crew:
+    """The workers of one run."""
+
+    def __init__(self, jobs: Sequence[Job], processes: int, done: Done) -> None:
+        self._jobs = jobs
+        self._done = done
+        self._context = _context()
+        self._outcomes: dict[int, Outcome] = {}
+        self._rest = _segments(jobs, processes)
+        """What is left for each worker: portions, in order."""
+        self._suspects: deque[int] = deque()
+        """Jobs that were under way when their process died: each gets a process of its own."""
+        self._workers: list[_Worker] = []
+        self._processes = processes
+
+    def outcomes(self) -> list[Outcome]:
+        """Runs everything. Raises _CannotStart if nothing could be."""
+        if _forks(self._context):
+            _load(self._jobs[0])  # once, for every process forked from this one
+        try:
+            for segment in range(self._processes):
+                self._hire(segment)
+            while self._workers:
+                self._hear()
+                self._done(len(self._outcomes))
+            for number in self._suspects:
+                self._outcomes[number] = self._alone(number)
+        finally:
+            for worker in self._workers:
+                worker.end()
+        return [self._outcomes[number] for number in range(len(self._jobs))]
+
+    def _hire(self, segment: int) -> None:
+        worker = _Worker(self._context, self._workers)
+        worker.segment = segment
+        self._workers.append(worker)
+        self._feed(worker)
+
+    def _feed(self, worker: _Worker) -> None:
+        """Gives a worker its next portion, one of those behind it when its own are done, or its leave."""
+        behind = range(worker.segment + 1, self._processes)
+        where = worker.segment
+        if not self._rest[where]:
+            where = max(behind, key=lambda segment: len(self._rest[segment]), default=where)
+        if not self._rest[where]:
+            self._dismiss(worker)
+            return
+        worker.segment = where
+        if not worker.give(self._rest[where].popleft(), self._jobs):
+            self._bury(worker)
+
+    def _hear(self) -> None:
+        """Takes in what the workers answer."""
+        from multiprocessing.connection import wait
+
+        by_connection: dict[object, _Worker] = {worker.connection: worker for worker in self._workers}
+        for connection in wait(list(by_connection)):  # type: ignore[arg-type]
+            worker = by_connection[connection]
+            try:
+                outcome = worker.connection.recv()
+            except (EOFError, OSError):
+                self._bury(worker)
+                continue
+            self._outcomes[worker.waiting.popleft()] = outcome
+            if not worker.waiting:
+                self._feed(worker)
+
+    def _dismiss(self, worker: _Worker) -> None:
+        self._workers.remove(worker)
+        worker.connection.close()
+        worker.process.join()
+
+    def _bury(self, worker: _Worker) -> None:
+        """A worker died: what it was busy with is suspect, what it had not begun goes to others."""
+        self._workers.remove(worker)
+        worker.end()
+        if worker.waiting:
+            self._suspects.append(worker.waiting.popleft())
+        if worker.waiting:
+            self._rest[worker.segment].appendleft(tuple(worker.waiting))
+        if any(self._rest[worker.segment :]):
+            self._hire(worker.segment)
+
+    def _alone(self, number: int) -> Outcome:
+        """A job in a process of its own; what is said of the file if that dies too."""
+        worker = _Worker(self._context, ())
+        try:
+            worker.give((number,), self._jobs)
+            outcome: Outcome = worker.connection.recv()
+        except (EOFError, OSError):
+            worker.process.join()
+            return failed(
+                self._jobs[number], Problem(1, f"{CRASHED}{_cause(worker.process.exitcode)}"), help=CRASH_HELP
+            )
+        finally:
+            worker.end()
+        return outcome
+
+
+def _segments(jobs: Sequence[Job], processes: int) -> list[deque[tuple[int, ...]]]:
+    """The numbers of the jobs in portions, and these in as many parts as there are processes, all in order.
+
+    What lies together reads the same modules. A part has about the same number of bytes as any other, and whoever is
+    done with his goes on with portions of a later one: so each process sees its files in the order of their paths.
+    """
+    segments: list[deque[tuple[int, ...]]] = [deque() for _ in range(processes)]
+    sizes = [_size(job) for job in jobs]
+    total, before = sum(sizes) or 1, 0
+    for chunk in _chunks(jobs, processes):
+        segments[min(before * processes // total, processes - 1)].append(chunk)
+        before += sum(sizes[number] for number in chunk)
+    return segments
+
+
+def _chunks(jobs: Sequence[Job], processes: int) -> Iterator[tuple[int, ...]]:
+    """The numbers of the jobs in portions, those of one folder together where that is not too much for one process."""
+    most = max(1, min(_MOST_AT_ONCE, len(jobs) // (processes * 4)))
+    chunk: list[int] = []
+    for number, job in enumerate(jobs):
+        if chunk and (len(chunk) == most or os.path.dirname(jobs[chunk[-1]].file) != os.path.dirname(job.file)):
+            yield tuple(chunk)
+            chunk = []
+        chunk.append(number)
+    if chunk:
+        yield tuple(chunk)
+
+
+def _size(job: Job) -> int:
     try:
-        return work(job)
-    finally:
-        _Worker.busy = False
+        return os.path.getsize(job.file)
+    except OSError:
+        return 0
 
 
-def _stop(number: int, frame: object) -> None:
-    # A worker that dies while it hands over a result leaves half of it in the pipe, and the pool waits for the rest
-    # for ever. So only the job is broken off; the worker itself ends when the pool tells it, or, with no pool left to
-    # tell it, after a while.
-    if sys.platform != "win32":
-        import signal
+def _cause(status: int | None) -> str:
+    """Why a process ended, as far as its status tells."""
+    if status is None or status >= 0:
+        return f" with status {status}" if status else ""
+    import signal
 
-        signal.alarm(_GRACE)
-    _Worker.stopped = True
-    if _Worker.busy:
-        raise _Stopped
+    try:
+        return f" of {signal.Signals(-status).name}"
+    except ValueError:
+        return f" of signal {-status}"
 
 
-def stop_workers() -> None:
-    """Has the processes of the pool drop what they are busy with: it is no longer wanted."""
-    from multiprocessing import active_children
+def _context() -> BaseContext:
+    from multiprocessing import get_all_start_methods, get_context
 
-    if sys.platform != "win32":  # there it could only be the process, not the job
-        for child in active_children():
-            child.terminate()
+    # A forked worker has everything loaded that this process has; elsewhere than on Linux forking is not safe.
+    wanted = os.environ.get(START_METHOD) or ("fork" if sys.platform == "linux" else "spawn")
+    return get_context(wanted if wanted in get_all_start_methods() else None)
+
+
+def _forks(context: BaseContext) -> bool:
+    return context.get_start_method() == "fork"
+
+
+def _load(job: Job) -> None:
+    from h2dlint.rules import all_rules
+
+    _project(job.facts)
+    all_rules()
+
+
+def _serve(connection: Connection, inherited: Sequence[Connection]) -> None:
+    """What a worker does: answers jobs until nobody asks any more."""
+    import gc
+    import signal
+
+    for other in inherited:
+        other.close()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers, and stops its workers
+    _mask_interrupts(False)
+    gc.disable()
+    try:
+        while True:
+            for job in connection.recv():
+                connection.send(work(job))
+    except (EOFError, OSError):  # the parent has what it wanted, or is gone
+        pass

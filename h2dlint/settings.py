@@ -138,6 +138,8 @@ KEYS: dict[str, Kind] = {
     "transfer-helper": _dotted,
     "max-rows": _at_least(1),
     "max-pin-bytes": _at_least(0),
+    "max-file-bytes": _at_least(1),
+    "cache-dir": _text,
 }
 """Every key, with what is wrong with a value of it; docs/configuration.md explains them."""
 

@@ -13,7 +13,9 @@ from h2dlint.discovery import (
     NEEDLES,
     Missing,
     Patterns,
+    TooLarge,
     has_needle,
+    most_bytes,
     python_files,
     read_bytes,
 )
@@ -50,7 +52,7 @@ def try_shortcut(arguments: list[str]) -> int | None:
     try:
         settings = _Settings(isolated="--isolated" in arguments)
         files = _count_files(paths or [os.curdir], settings, FORCE_EXCLUDE in arguments)
-    except (_NotSimple, Missing, OSError):
+    except (_NotSimple, Missing, TooLarge, OSError):
         return None
     sys.stdout.write(all_clear(files) + "\n")
     return 0
@@ -70,7 +72,7 @@ def _count_files(paths: list[str], settings: _Settings, named_too: bool) -> int:
     for file in python_files(paths, settings.excluded, named_too):
         seen.add(os.path.abspath(file))
         settings.excludes(os.path.dirname(file) or os.curdir)
-        if len(seen) > MOST_FILES or has_needle(read_bytes(file), settings.needles, file):
+        if len(seen) > MOST_FILES or has_needle(read_bytes(file, most_bytes(file)), settings.needles, file):
             raise _NotSimple
     for baseline in settings.baselines:
         _refuse_what_is_gone(baseline, seen)
@@ -126,7 +128,7 @@ class _Settings:
 
             try:
                 for _, table in settings_in(folder):
-                    if table.get("output-format", "concise") != "concise":
+                    if table.get("output-format", "concise") != "concise" or "max-file-bytes" in table:
                         raise _NotSimple
                     if any(key in table for key in LOOK_FOR_MORE):
                         needles = rule_needles()

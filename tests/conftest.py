@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from h2dlint.rules import all_rules
 from msgspec import Struct
+
+from h2dlint.cli import exit_code
 
 
 class Ran(Struct, frozen=True):
@@ -60,3 +65,38 @@ def write(tmp_path: Path) -> WriteFiles:
         return tmp_path
 
     return write_files
+
+
+@pytest.fixture
+def forked_cli(tmp_path: Path) -> Cli:
+    """Runs `h2dlint ARGUMENTS...` in a fork of this process, which has everything loaded, in the test's folder."""
+    for module in ("libcst", "h2dlint.commands", "h2dlint.cache.session", "h2dlint.facts.analyse", "h2dlint.repair"):
+        import_module(module)
+    all_rules()
+
+    def call(*arguments: str, env: Mapping[str, str] | None = None) -> Ran:
+        return forked(tmp_path, arguments)
+
+    return call
+
+
+def forked(folder: Path, arguments: tuple[str, ...]) -> Ran:
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        child = os.fork()
+        if child == 0:
+            status = 70
+            try:
+                os.chdir(folder)
+                for stream, number in ((out, 1), (err, 2)):
+                    os.dup2(stream.fileno(), number)
+                sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+                sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+                status = exit_code(list(arguments))
+                sys.stdout.flush()
+                sys.stderr.flush()
+            finally:
+                os._exit(status)
+        _, status = os.waitpid(child, 0)
+        out.seek(0)
+        err.seek(0)
+        return Ran(os.waitstatus_to_exitcode(status), out.read().decode(), err.read().decode())

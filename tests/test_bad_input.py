@@ -168,8 +168,9 @@ def test_a_worker_that_dies_costs_only_its_file(tmp_path: Path, monkeypatch: pyt
             (finding,) = outcome.findings
             assert (finding.code, finding.message) == (
                 "HTD902",
-                "this file was not analysed: the analyser crashed on it",
+                "this file was not analysed: the process that analysed it died with status 139",
             )
+            assert "-j 1" in finding.help
         else:
             assert outcome.text == "done"
 

@@ -79,6 +79,8 @@ pin-guard = "engine.platform.PIN_MEMORY"
 transfer-helper = "engine.utils.to_device"
 max-rows = 4
 max-pin-bytes = 1024
+max-file-bytes = 1000000
+cache-dir = "kept"
 
 [per-file-ignores]
 "tests/*" = ["HTD1"]

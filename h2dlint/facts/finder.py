@@ -45,6 +45,8 @@ class Finder:
         self._texts: dict[str, str] = {}
         self._worth: dict[tuple[str, str], bool] = {}
         self._files: dict[tuple[tuple[str, ...], str], str | None] = {}
+        self._packages: dict[str, bool] = {}
+        self._marked: dict[str, bool] = {}
 
     def file_of(self, name: str, asker: str) -> str | None:
         """The file of the module `name`, as seen from the file `asker`; None when it is not in the project."""
@@ -53,7 +55,7 @@ class Finder:
         roots = self.roots_of(asker)
         key = (roots, name)
         if key not in self._files:
-            self._files[key] = _locate(roots, name)
+            self._files[key] = module_file(roots, name)
         return self._files[key]
 
     def roots_of(self, file: str) -> tuple[str, ...]:
@@ -63,7 +65,7 @@ class Finder:
         folder = os.path.dirname(file)
         found = self._roots.get(folder)
         if found is None:
-            found = self._roots[folder] = _roots(folder)
+            found = self._roots[folder] = self._roots_above(folder)
         return found
 
     def tree_of(self, file: str) -> str:
@@ -71,14 +73,14 @@ class Finder:
         folder = os.path.dirname(file)
         found = self._trees.get(folder)
         if found is None:
-            top = _topmost_package(folder)
-            found = self._trees[folder] = _marked_folder(os.path.dirname(top) if top else folder) or top
+            top = self._topmost_package(folder)
+            found = self._trees[folder] = self._marked_folder(os.path.dirname(top) if top else folder) or top
         return found
 
     def module_name(self, file: str) -> str:
         """The dotted name of a file, from the packages around it."""
         folder, last = os.path.split(file)
-        package = _topmost_package(folder)
+        package = self._topmost_package(folder)
         inner = os.path.relpath(folder, os.path.dirname(package)).split(os.sep) if package else []
         return ".".join(inner if last == "__init__.py" else [*inner, last.removesuffix(".py")])
 
@@ -98,6 +100,55 @@ class Finder:
         found = self._worth.get(key)
         if found is None:
             found = self._worth[key] = name in self.declared or _may_be_about_tensors(self.text_of(file), name)
+        return found
+
+    # What lies around a folder
+
+    def _roots_above(self, folder: str) -> tuple[str, ...]:
+        package = self._topmost_package(folder)
+        roots = [os.path.dirname(package) if package else folder]
+        marked = self._marked_folder(roots[0])
+        if marked:
+            roots.extend([marked, os.path.join(marked, "src")])
+        return tuple(dict.fromkeys(roots))
+
+    def _topmost_package(self, folder: str) -> str:
+        """The outermost of the packages around a folder, itself included; empty when there is none.
+
+        A folder without `__init__.py` between two packages belongs to them, but not one above the project's own folder.
+        """
+        top = ""
+        for _ in range(_MOST_LEVELS):
+            if self._is_package(folder):
+                top = folder
+            parent = os.path.dirname(folder)
+            if parent == folder or self._is_marked(folder):
+                break
+            folder = parent
+        return top
+
+    def _marked_folder(self, folder: str) -> str:
+        """The nearest folder, this one or above, that is a project's root by what lies in it; empty without one."""
+        for _ in range(_MOST_LEVELS):
+            if self._is_marked(folder):
+                return folder
+            parent = os.path.dirname(folder)
+            if parent == folder:
+                break
+            folder = parent
+        return ""
+
+    def _is_package(self, folder: str) -> bool:
+        found = self._packages.get(folder)
+        if found is None:
+            found = self._packages[folder] = os.path.isfile(os.path.join(folder, "__init__.py"))
+        return found
+
+    def _is_marked(self, folder: str) -> bool:
+        found = self._marked.get(folder)
+        if found is None:
+            found = any(os.path.exists(os.path.join(folder, marker)) for marker in _MARKERS)
+            self._marked[folder] = found
         return found
 
 
@@ -200,48 +251,8 @@ def _read(file: str) -> str:
         return ""
 
 
-def _roots(folder: str) -> tuple[str, ...]:
-    package = _topmost_package(folder)
-    roots = [os.path.dirname(package) if package else folder]
-    marked = _marked_folder(roots[0])
-    if marked:
-        roots.extend([marked, os.path.join(marked, "src")])
-    return tuple(dict.fromkeys(roots))
-
-
-def _topmost_package(folder: str) -> str:
-    """The outermost of the packages around a folder, itself included; empty when there is none.
-
-    A folder without `__init__.py` between two packages belongs to them, but not one above the project's own folder.
-    """
-    top = ""
-    for _ in range(_MOST_LEVELS):
-        if os.path.isfile(os.path.join(folder, "__init__.py")):
-            top = folder
-        parent = os.path.dirname(folder)
-        if parent == folder or _is_marked(folder):
-            break
-        folder = parent
-    return top
-
-
-def _marked_folder(folder: str) -> str:
-    """The nearest folder, this one or above, that is the root of a project by what lies in it; empty without one."""
-    for _ in range(_MOST_LEVELS):
-        if _is_marked(folder):
-            return folder
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            break
-        folder = parent
-    return ""
-
-
-def _is_marked(folder: str) -> bool:
-    return any(os.path.exists(os.path.join(folder, marker)) for marker in _MARKERS)
-
-
-def _locate(roots: tuple[str, ...], name: str) -> str | None:
+def module_file(roots: tuple[str, ...], name: str) -> str | None:
+    """The file of a module below the first of the folders that has it."""
     inner = os.path.join(*name.split("."))
     for root in roots:
         base = os.path.join(root, inner)

@@ -31,11 +31,11 @@ class Tree:
 
     @cached_property
     def _texts(self) -> dict[str, bytes]:
-        return {file: _bytes_of(file) for file in self._files if not _is_test(file, self._top)}
+        return {file: searched_text(file) for file in self._files if not _is_test(file, self._top)}
 
     @cached_property
     def _with_tests(self) -> dict[str, bytes]:
-        return {file: self._texts[file] if file in self._texts else _bytes_of(file) for file in self._files}
+        return {file: self._texts[file] if file in self._texts else searched_text(file) for file in self._files}
 
     def with_any(self, words: Iterable[str], patterns: tuple[re.Pattern[bytes], ...], asker: str) -> list[str]:
         """The other files with one of the words in what a pattern catches, in order; without the tests, unless the
@@ -54,8 +54,7 @@ class Tree:
         if index is None:
             index = self._indexes[tests, patterns] = {}
             for file, text in (self._with_tests if tests else self._texts).items():
-                caught = {part for pattern in patterns for part in pattern.findall(text)}
-                for word in {word for part in caught for word in _WORD.findall(part)}:
+                for word in words_in(text, patterns):
                     index.setdefault(word, []).append(file)
         return index
 
@@ -72,27 +71,36 @@ class Mentions:
         asker is one. None where the project is too large to be searched.
         """
         tree = self._tree_of(asker)
-        return None if tree is None else tree.with_any((method,), _CALLS, asker)
+        return None if tree is None else tree.with_any((method,), CALLS, asker)
 
     def files_storing(self, attribute: str, asker: str) -> list[str] | None:
         """The same for files that assign some `.attribute = `."""
         tree = self._tree_of(asker)
-        return None if tree is None else tree.with_any((attribute,), _STORES, asker)
+        return None if tree is None else tree.with_any((attribute,), STORES, asker)
 
     def files_importing(self, name: str, module: str, asker: str) -> list[str] | None:
         """The same for files that import `name`, or the module `module`, whose last name counts, and mention `name`."""
         tree = self._tree_of(asker)
         if tree is None:
             return None
-        files = tree.with_any((name, module.rpartition(".")[2]), _IMPORTS, asker)
+        files = tree.with_any((name, module.rpartition(".")[2]), IMPORTS, asker)
         return [file for file in files if name.encode() in tree.text_seen_by(asker, file)]
 
-    def _tree_of(self, asker: str) -> Tree | None:
+    def tree_searched_for(self, asker: str) -> tuple[str, bool]:
+        """The folder whose files are searched, and whether those below it are as well."""
         tree = self._finder.tree_of(asker)
-        top = tree or os.path.dirname(asker)
+        return tree or os.path.dirname(asker), tree != ""
+
+    def counts(self, file: str, asker: str) -> bool:
+        """Whether a file of the tree may be part of an answer for the asker."""
+        top, _ = self.tree_searched_for(asker)
+        return file != asker and (_is_test(asker, top) or not _is_test(file, top))
+
+    def _tree_of(self, asker: str) -> Tree | None:
+        top, deep = self.tree_searched_for(asker)
         if top not in self._trees:
-            files = list(_python_files(top, deep=tree != ""))
-            self._trees[top] = Tree(top, files) if len(files) <= MAX_FILES else None
+            files = searched_files(top, deep)
+            self._trees[top] = None if files is None else Tree(top, files)
         return self._trees[top]
 
 
@@ -101,10 +109,22 @@ def _is_test(file: str, top: str) -> bool:
 
 
 # Each starts with a literal: that is what makes a search of millions of lines quick.
-_CALLS = (re.compile(rb"\.(\w+)\("),)
-_STORES = (re.compile(rb"\.(\w+) ="),)
-_IMPORTS = (re.compile(rb"import[ \t]+([^\n(]*(?:\([^)]*\))?)"), re.compile(rb"from[ \t]+([\w.]+)[ \t]+import\b"))
+CALLS = (re.compile(rb"\.(\w+)\("),)
+STORES = (re.compile(rb"\.(\w+) ="),)
+IMPORTS = (re.compile(rb"import[ \t]+([^\n(]*(?:\([^)]*\))?)"), re.compile(rb"from[ \t]+([\w.]+)[ \t]+import\b"))
 _WORD = re.compile(rb"\w+")
+
+
+def words_in(text: bytes, patterns: tuple[re.Pattern[bytes], ...]) -> set[bytes]:
+    """The words of all that the patterns catch in a text."""
+    caught = {part for pattern in patterns for part in pattern.findall(text)}
+    return {word for part in caught for word in _WORD.findall(part)}
+
+
+def searched_files(top: str, deep: bool) -> list[str] | None:
+    """The files that a search of the tree reads, in order; None where they are too many."""
+    files = list(_python_files(top, deep))
+    return files if len(files) <= MAX_FILES else None
 
 
 def _python_files(top: str, deep: bool) -> Iterator[str]:
@@ -120,8 +140,11 @@ def _python_files(top: str, deep: bool) -> Iterator[str]:
                     return
 
 
-def _bytes_of(file: str) -> bytes:
+def searched_text(file: str) -> bytes:
+    """What a search sees of a file: nothing of one that cannot be read or is too large."""
     try:
+        if not os.path.isfile(file):  # a pipe would be waited for
+            return b""
         with open(file, "rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError:

@@ -18,6 +18,7 @@ from h2dlint.facts.domain import Array, Instance
 from h2dlint.facts.modules import ClassInfo, ModuleInfo
 from h2dlint.facts.pitfalls import named_as_device
 from h2dlint.facts.project import Project
+from h2dlint.facts.questions import Kinds
 
 MOST_FILES = 6000
 """In a larger project nothing is said."""
@@ -30,6 +31,8 @@ def unused_mirrors(project: Project, module: ModuleInfo) -> Iterator[Copy]:
     for info in module.classes.values():
         for attribute, call in _pairs_made(info):
             sides = _sides(project, info, attribute)
+            if sides is not None:
+                project.note((Kinds.ALL, _folder_around(module.file)))
             if sides is None or not _only_device_side(module, attribute, sides[1], call):
                 continue
             yield Copy(
@@ -94,10 +97,14 @@ def _only_device_side(module: ModuleInfo, attribute: str, side: str, call: ast.C
 
 def _files_around(file: str) -> tuple[str, ...] | None:
     """The Python files of the outermost package around a file, or of its folder; None where they are too many."""
+    return _python_files(_folder_around(file))
+
+
+def _folder_around(file: str) -> str:
     folder = os.path.dirname(file)
     while os.path.isfile(os.path.join(folder, "__init__.py")):
         folder = os.path.dirname(folder)
-    return _python_files(folder)
+    return folder
 
 
 @lru_cache(maxsize=8)
@@ -114,6 +121,8 @@ def _python_files(folder: str) -> tuple[str, ...] | None:
 @lru_cache(maxsize=MOST_FILES)
 def _text(file: str) -> str:
     try:
+        if not os.path.isfile(file):  # a pipe would be waited for
+            return ""
         with open(file, encoding="utf-8", errors="replace") as stream:
             return stream.read()
     except OSError:

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from h2dlint.facts.grounds import Grounded
 from h2dlint.facts.options import FactOptions
-from h2dlint.facts.stores import Stores
 
 _DEFAULTS = FactOptions()
 
 
-class Project(Stores):
+class Project(Grounded):
     """Everything known of the code under check; answers the questions of `frame.Interpreter`.
 
-    Built in layers, each on the one before: running functions, resolving names, answering calls, looking up attributes.
+    Built in layers, each on the one before: running functions, resolving names, answering calls, looking up attributes,
+    and keeping in mind what all of it rests on.
     """
 
     def __init__(self, options: FactOptions = _DEFAULTS, assumed: Mapping[str, str] | None = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from h2dlint.finding import Edit
@@ -222,3 +222,14 @@ def _configured_length(folder: str) -> int | None:
         return 88  # the settings that hold say nothing else
     parent = os.path.dirname(folder)
     return None if parent == folder else _configured_length(parent)
+
+
+def settings_files_above(file: str) -> Iterator[str]:
+    """Every file that may say how long lines may be, whether it is there or not."""
+    folder = os.path.dirname(os.path.abspath(file))
+    while True:
+        yield from (os.path.join(folder, name) for name in _SETTINGS)
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return
+        folder = parent

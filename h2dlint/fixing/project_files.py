@@ -163,6 +163,11 @@ def project_files(root: str) -> ProjectFiles:
     return ProjectFiles(root)
 
 
+def files_below(root: str) -> Iterator[str]:
+    """The files that `project_files` would read."""
+    return _python_files(root, deep=_is_package(root))
+
+
 def _python_files(root: str, deep: bool) -> Iterator[str]:
     count = 0
     for folder, folders, names in os.walk(root):

@@ -46,7 +46,13 @@ def rewrapped(old: str, text: str, indent: str, unit: str, limit: int, newline: 
     return wrapped(text, indent, unit, limit, newline)
 
 
+MOST_CHARACTERS = 20_000
+"""Nobody reads a longer statement, however it is broken."""
+
+
 def _broken_anew(text: str, indent: str, room: _Room) -> str | None:
+    if len(text) > MOST_CHARACTERS:
+        return None
     joined = joined_line(text)
     if joined is None:
         return None

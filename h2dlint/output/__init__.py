@@ -21,16 +21,16 @@ def write_findings(report: Report, format: str, stream: TextIO, color: bool, sho
 
     `show_unproven` lists the notes about unproven copies as well. Raises ValueError for another format.
     """
-    from h2dlint.output.terminal import emit, width_of
+    from h2dlint.output.terminal import emit, no_commands, width_of
 
     if format == "full":
         from h2dlint.output import full
 
-        text = full.render(report, show_unproven, color, width_of(stream))
+        text = no_commands(full.render(report, show_unproven, color, width_of(stream)))
     elif format == "concise":
         from h2dlint.output import concise
 
-        text = concise.render(report, show_unproven, color)
+        text = no_commands(concise.render(report, show_unproven, color))
     elif format in FORMATS:
         from importlib import import_module
 
@@ -53,7 +53,7 @@ def write_diff(changes: Mapping[str, tuple[str, str]], stream: TextIO, color: bo
     from h2dlint.output import diff
     from h2dlint.output.terminal import emit
 
-    emit(stream, diff.render(changes, color))
+    emit(stream, diff.render(changes, color, shown=color or stream.isatty()))
 
 
 def write_copies(copies: Sequence[Copy], sources: Mapping[str, str], format: str, stream: TextIO, color: bool) -> None:
@@ -61,16 +61,16 @@ def write_copies(copies: Sequence[Copy], sources: Mapping[str, str], format: str
 
     Raises ValueError for another format.
     """
-    from h2dlint.output.terminal import emit, width_of
+    from h2dlint.output.terminal import emit, no_commands, width_of
 
     if format == "full":
         from h2dlint.output import inventory
 
-        text = inventory.render(copies, sources, color, width_of(stream))
+        text = no_commands(inventory.render(copies, sources, color, width_of(stream)))
     elif format == "concise":
         from h2dlint.output import concise
 
-        text = concise.render_copies(copies, sources)
+        text = no_commands(concise.render_copies(copies, sources))
     elif format == "json":
         from h2dlint.output import json
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 from h2dlint.apply import apply_edits, unified_diff
 from h2dlint.finding import Fix
 from h2dlint.notebooks.view import Changed
+from h2dlint.output.terminal import harmless_line
 from h2dlint.regions import Lines
 
 _COLORS = {"+": "32", "-": "31", "@": "36"}
@@ -16,9 +17,14 @@ MOST_LINES = 24
 """A longer change is shown by its beginning."""
 
 
-def render(changes: Mapping[str, tuple[str, str]], color: bool) -> str:
-    """The old and new text of each file as a unified diff, by path."""
+def render(changes: Mapping[str, tuple[str, str]], color: bool, shown: bool = False) -> str:
+    """The old and new text of each file as a unified diff, by path.
+
+    `shown`: for somebody to look at, so that nothing in it may take over the terminal; otherwise it can be applied.
+    """
     patch = "".join(unified_diff(path, old, new) for path, (old, new) in sorted(changes.items()))
+    if shown:
+        patch = "\n".join(harmless_line(line.rstrip("\r")) for line in patch.split("\n"))
     if not color:
         return patch
     return "".join(f"{_colored(line)}\n" for line in patch.split("\n")[:-1])

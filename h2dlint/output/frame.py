@@ -23,6 +23,8 @@ NEAR = 2
 """So many unmarked lines between two marked ones are shown; more become `...`."""
 TALL = 6
 """A marked piece of more lines than this is shown by its head and its tail."""
+LONG = 4_000
+"""Of a longer line only the piece around its marks is looked at."""
 LEAST_LABEL = 24
 """A label on rows of its own has at least this many cells."""
 
@@ -60,10 +62,12 @@ def frame(lines: Lines, marks: Iterable[Mark], width: int) -> list[Row]:
             rows.append([("...".ljust(gutter + 3), "gutter"), *_bar(number - 1, tall)])
         previous = number
         here = [mark for mark in inside if mark.span.line == number]
-        shown, left = _fitted(_shown(lines.line(number)), here, body)
+        raw, cut = _near_the_marks(lines.line(number), here)
+        here = [_moved(mark, cut) for mark in here] if cut else here
+        shown, left = _fitted(_shown(raw), here, body)
         rows.append([(f"{number:>{gutter}} | ", "gutter"), *_bar(number, tall), (shown.text, "source")])
         for mark in sorted(here, key=lambda mark: (mark.primary, mark.span.column)):
-            if mark is not tall:
+            if mark is not tall and not (cut and tall and mark == _moved(tall, cut)):
                 rows += _underlined(mark, shown, left, body, gutter, _bar(number, tall, below=True))
         if tall and number == tall.span.end_line:
             rows += _closed(tall, shown, left, body, gutter)
@@ -125,6 +129,24 @@ def _bar(number: int, tall: Mark | None, below: bool = False) -> Row:
     if first <= number <= last:
         return [("| ", "primary")]
     return [("  ", "gutter")]
+
+
+def _near_the_marks(raw: str, marks: Sequence[Mark]) -> tuple[str, int]:
+    """A line, or of a very long one the piece around what is marked first, and how many characters were cut off before.
+
+    Every character of a line is measured, for every mark.
+    """
+    if len(raw) <= LONG:
+        return raw, 0
+    start = max(0, min((mark.span.column for mark in marks), default=1) - 1 - LONG // 2)
+    return raw[start : start + LONG], start
+
+
+def _moved(mark: Mark, cut: int) -> Mark:
+    span = mark.span
+    end = span.end_column - (cut if span.end_line == span.line else 0)
+    moved = Span(span.line, max(1, span.column - cut), span.end_line, max(1, end))
+    return Mark(moved, mark.label, mark.primary)
 
 
 def _shown(raw: str) -> _Shown:

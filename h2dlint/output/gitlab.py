@@ -8,7 +8,9 @@ from typing import Any
 from h2dlint.finding import DOCS_URL, Finding, Severity
 from h2dlint.output import listed
 from h2dlint.output.fingerprints import fingerprints
+from h2dlint.output.markdown import code_of, text_of
 from h2dlint.output.observed import clause
+from h2dlint.output.terminal import harmless
 from h2dlint.report import Report
 
 _SEVERITIES = {Severity.ERROR: "major", Severity.WARNING: "minor", Severity.NOTE: "info"}
@@ -22,14 +24,14 @@ def render(report: Report, show_unproven: bool) -> str:
 
 
 def _entry(finding: Finding, fingerprint: str) -> dict[str, Any]:
-    chain = [f"- `{place.path}:{place.span.line}`: {place.message}" for place in finding.trace]
+    chain = [f"- {code_of(f'{place.path}:{place.span.line}')}: {text_of(place.message)}" for place in finding.trace]
     if finding.observed is not None:
         chain.append(f"- {clause(finding.observed)}")
-    body = "\n".join([*chain, "", finding.help, "", f"{DOCS_URL}/{finding.code}"]).strip()
+    body = "\n".join([*chain, "", text_of(finding.help), "", f"{DOCS_URL}/{finding.code}"]).strip()
     return {
         "type": "issue",
         "check_name": finding.code,
-        "description": f"{finding.code} {finding.message}",
+        "description": f"{finding.code} {harmless(finding.message)}",
         "content": {"body": body},
         "categories": ["Performance"],
         "severity": _SEVERITIES[finding.severity],

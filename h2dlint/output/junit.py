@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape, quoteattr
 from h2dlint.finding import Finding, Severity
 from h2dlint.output import listed
 from h2dlint.output.observed import clause
-from h2dlint.output.terminal import harmless
+from h2dlint.output.terminal import harmless, no_commands
 from h2dlint.report import Report
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -38,7 +38,7 @@ def _case(finding: Finding) -> str:
     body += [f"{place.path}:{place.span.line}: {place.message}" for place in finding.trace]
     body += [clause(finding.observed)] if finding.observed else []
     body += [finding.help] if finding.help else []
-    text = escape("\n".join(map(_clean, body)))
+    text = escape(no_commands("\n".join(map(_clean, body))))
     if finding.severity is Severity.NOTE:
         return f"{head}\n      <system-out>{text}</system-out>\n    </testcase>\n"
     label = f"type={_attribute(finding.severity.value)} message={_attribute(finding.message)}"

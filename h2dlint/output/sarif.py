@@ -17,6 +17,7 @@ from h2dlint.fixing.document import hash_of
 from h2dlint.output import listed
 from h2dlint.output.fingerprints import fingerprints
 from h2dlint.output.observed import as_data
+from h2dlint.output.terminal import harmless
 from h2dlint.regions import Lines
 from h2dlint.report import Report
 from h2dlint.rules import Rule, all_rules
@@ -73,7 +74,7 @@ def _result(finding: Finding, rule: int, fingerprint: str, text: str | None) -> 
         "ruleId": finding.code,
         "ruleIndex": rule,
         "level": finding.severity.value,
-        "message": {"text": f"{finding.message}\n{finding.help}".strip()},
+        "message": {"text": _text(f"{finding.message}\n{finding.help}".strip())},
         "locations": [_location(finding.path, finding.span)],
         "partialFingerprints": {FINGERPRINT: fingerprint},
     }
@@ -95,7 +96,12 @@ def _result(finding: Finding, rule: int, fingerprint: str, text: str | None) -> 
 
 def _location(path: str, span: Span, message: str = "") -> dict[str, Any]:
     location: dict[str, Any] = {"physicalLocation": {"artifactLocation": _artifact(path), "region": _region(span)}}
-    return {**location, "message": {"text": message}} if message else location
+    return {**location, "message": {"text": _text(message)}} if message else location
+
+
+def _text(text: str) -> str:
+    """Text in which nothing of the code is a link: SARIF has them as `[text](target)` (3.11.6)."""
+    return "\n".join(map(harmless, text.split("\n"))).replace("](", "\\](")
 
 
 def _artifact(path: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import TextIO
 
@@ -32,6 +33,19 @@ def emit(stream: TextIO, text: str) -> None:
 def harmless(text: str) -> str:
     """The text with every character that moves the cursor, changes colors or reorders the line made visible."""
     return text if text.isascii() and text.isprintable() else "".join(map(_shown, text))
+
+
+def harmless_line(line: str) -> str:
+    """The same for a line of a patch, where tabs stay."""
+    return "\t".join(map(harmless, line.split("\t")))
+
+
+_COMMAND = re.compile(r"^([ \t]*)(?=::[^:]|##\[)", re.MULTILINE)
+
+
+def no_commands(text: str) -> str:
+    """The text without lines that a CI runner would take for a command of its own, such as `::add-mask::`."""
+    return _COMMAND.sub(r"\1\\", text)
 
 
 def _shown(character: str) -> str:
