@@ -183,9 +183,9 @@ def _look_at_module(
     try:
         if job.inventory:
             copies = _copies(project, source, source.tree, every=True)
-            return Outcome(job.path, copies=copies, notes=_notes(project, job))
+            return Outcome(job.path, copies=copies, notes=_notes(project, job), passing=project.spent.time_is_up)
         outcome = _check(project, job, source, source.tree, data, keeps_form)
-        outcome = msgspec.structs.replace(outcome, notes=_notes(project, job))
+        outcome = msgspec.structs.replace(outcome, notes=_notes(project, job), passing=project.spent.time_is_up)
         return msgspec.structs.replace(outcome, uses=project.files_used_by(job.file)) if job.want_uses else outcome
     except (RecursionError, MemoryError):
         project.start_over()

@@ -268,6 +268,8 @@ def _identity(left: Value, right: Value, same: bool) -> Value:
     if isinstance(right, Const) and right.value is None:
         if isinstance(left, Const):
             return Const((left.value is None) == same, left.soft)
+        if isinstance(left, Array) and left.by_name:
+            return NOTHING  # a name says where a tensor would be, not that there is one
         if isinstance(
             left, (Array, Sequence, Mapping, Instance, Function, Class, Number, DeviceValue, DType, Loader, Partial)
         ):

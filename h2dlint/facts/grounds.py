@@ -119,9 +119,9 @@ class _NotedFinder(Finder):
         return super().text_of(file)
 
     def content_of(self, file: str) -> str:
-        """The content of a file when its text was read."""
+        """The content of a file when its text was read; of one whose text is only assumed none that lasts."""
         self.text_of(file)
-        return self._contents[file]
+        return self._contents.get(file, UNSTEADY)
 
     def worth_following(self, file: str, name: str) -> bool:
         found = super().worth_following(file, name)

@@ -221,7 +221,7 @@ def _not_pinned(value: Value) -> Value | None:
 def _none(value: Value) -> Value | None:
     if isinstance(value, Const):
         return value if value.value is None else None
-    if isinstance(value, Unknown):
+    if isinstance(value, Unknown) or (isinstance(value, Array) and value.by_name):
         return Const(None)
     return value if isinstance(value, (Named, ConfigFlag, Available, PinnedTest)) else None
 

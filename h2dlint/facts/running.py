@@ -344,7 +344,12 @@ class Spent:
     @property
     def all(self) -> bool:
         """Whether nothing is left for the file."""
-        return self.steps > MAX_FILE_STEPS or time.process_time() - self._start > MAX_FILE_SECONDS
+        return self.steps > MAX_FILE_STEPS or self.time_is_up
+
+    @property
+    def time_is_up(self) -> bool:
+        """Whether it took too long: another run may go further."""
+        return time.process_time() - self._start > MAX_FILE_SECONDS
 
 
 class _Budget:

@@ -46,7 +46,8 @@ class Stores(Summaries):
         if key in self._open:
             self._incomplete = True
             self._partial_reads += 1
-            return join(self._open[key]) if self._open[key] else NOTHING
+            # A None that was found so far is no answer: it would close the way to the store that is looked for.
+            return NOTHING if all(map(_is_none, self._open[key])) else join(self._open[key])
         outer_incomplete, self._incomplete = self._incomplete, False
         values: list[Value] = []
         self._open[key] = values
