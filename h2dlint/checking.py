@@ -365,8 +365,7 @@ class _Plan:
         config = self._config_of(file)
         settings = self._settings_of(config)
         self.strict = self.strict or config.strict
-        unseen = self._observations is None
-        if settings.plain and unseen and not self._may_hold_something(file, settings.codes):
+        if settings.plain and not self._may_hold_something(file, settings.codes):
             return
         job = self._job(file, config)
         self.jobs_by_path[job.path] = job
@@ -469,12 +468,15 @@ class _Plan:
         found = self._settings.get(config.file)
         if found is None:
             ignores = config.per_file_ignores.items()
+            by_file = config.per_file_ignores or config.strict_paths or config.baseline or self._options.baseline
+            # What ran somewhere is a finding of a file that may hold nothing; so may be what a fix changes.
+            every = self._observations is not None or (self._options.fixes is not None and self._options.fixes.make)
             found = self._settings[config.file] = _Settings(
                 codes=self._options.selection.codes(config),
                 strict_codes=self._options.selection.strict_codes(config) if config.strict_paths else (),
                 ignores=tuple((Patterns([glob], config.folder), codes) for glob, codes in ignores),
                 facts=config.fact_options(),
-                plain=not (config.per_file_ignores or config.strict_paths or config.baseline or self._options.baseline),
+                plain=not (by_file or every),
             )
         return found
 

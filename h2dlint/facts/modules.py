@@ -20,8 +20,15 @@ if TYPE_CHECKING:
 _BODIES = ("body", "orelse", "finalbody")
 
 
+_SIMPLE = frozenset(
+    {ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Assert, ast.Raise, ast.Import, ast.ImportFrom}
+)
+
+
 def child_statements(statement: ast.stmt) -> Iterator[ast.stmt]:
     """The statements directly inside a compound one, bodies of definitions included."""
+    if type(statement) in _SIMPLE:
+        return
     for field in _BODIES:
         body = getattr(statement, field, None)
         if body:
@@ -83,15 +90,16 @@ class ClassInfo:
         first, last = self.node.lineno, self.node.end_lineno or self.node.lineno
         return any("setattr(self," in line and "pin" in line for line in self.module.lines[first - 1 : last])
 
-    def replaces(self, attribute: str) -> bool:
-        """Whether the constructor gives `self.attribute` a value in any case, after those of the bases have run."""
+    @cached_property
+    def replaced(self) -> frozenset[str]:
+        """The attributes to which the constructor gives a value in any case, after those of the bases have run."""
         constructor = self.methods.get("__init__")
-        found = False
+        found: set[str] = set()
         for statement in constructor.body if constructor is not None else ():
             if isinstance(statement, ast.Expr) and calls_constructor(statement.value):
-                found = False
-            found = found or any(_own_attribute(target) == attribute for target in _targets(statement))
-        return found
+                found.clear()
+            found.update(map(_own_attribute, _targets(statement)))
+        return frozenset(found - {""})
 
     def methods_storing(self, attribute: str) -> list[FunctionNode]:
         """The methods that give `self.attribute` a value: by assignment, in a loop or a `with`."""
@@ -322,21 +330,31 @@ class ModuleInfo:
                     found.append(other)
         return found[1:]
 
-    @cached_property
+    @property
     def _store_lines(self) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
-        for statement in _statements(self.tree.body):
-            for name in filter(None, map(_own_attribute, _targets(statement))):
-                found.setdefault(name, []).append(statement.lineno)
-        return found
+        return self._stores[0]
+
+    @property
+    def _fill_lines(self) -> dict[str, list[int]]:
+        return self._stores[1]
 
     @cached_property
-    def _fill_lines(self) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
+    def _stores(self) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+        """The lines that give attributes of `self` values, and those that store something in them, by attribute."""
+        stores: dict[str, list[int]] = {}
+        fills: dict[str, list[int]] = {}
         for statement in _statements(self.tree.body):
-            for name in filter(None, map(_own_container, _filled(statement))):
-                found.setdefault(name, []).append(statement.lineno)
-        return found
+            if type(statement) in _STORES_NOTHING:
+                continue
+            for target in _targets(statement):
+                name = _own_attribute(target)
+                if name:
+                    stores.setdefault(name, []).append(statement.lineno)
+            for container in _filled(statement):
+                name = _own_container(container)
+                if name:
+                    fills.setdefault(name, []).append(statement.lineno)
+        return stores, fills
 
     def unit_at(self, qualname: str, line: int) -> Unit | None:
         """The function of that dotted name on that line."""
@@ -394,11 +412,19 @@ _LITERAL = re.compile(r"None|True|False|-?\d+(?:\.\d+)?|'[^']*'|\"[^\"]*\"")
 _OF_CONFIG = re.compile(r"(?:self\.)?\w*(?:config|args|params|settings)(?:\.\w+)*|self\.\w*config(?:\.\w+)+")
 
 
+_STORES_NOTHING = frozenset(
+    {ast.If, ast.While, ast.Try, ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Raise}
+)
+
+
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """All statements, those inside others included, in order."""
-    for statement in body:
+    waiting = body[::-1]
+    while waiting:
+        statement = waiting.pop()
         yield statement
-        yield from _statements(list(child_statements(statement)))
+        if type(statement) not in _SIMPLE:
+            waiting.extend(list(child_statements(statement))[::-1])
 
 
 def _targets(statement: ast.stmt) -> Iterator[ast.expr]:

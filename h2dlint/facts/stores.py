@@ -55,7 +55,7 @@ class Stores(Summaries):
         replaced = False
         for owner in self.lineage(info):
             self._stored_by(owner, name, values, tags, constructed=not replaced)
-            replaced = replaced or owner.replaces(name)
+            replaced = replaced or name in owner.replaced
         for owner in info.module.subclasses(info):
             self._stored_by(owner, name, values, tags)
         self._stored_outside(info, name, values, tags)
@@ -125,7 +125,7 @@ class Stores(Summaries):
                 self._incomplete = True
                 self._partial_reads += 1
                 continue
-            replaced = method.name == "__init__" and info.replaces(name)
+            replaced = method.name == "__init__" and name in info.replaced
             for held, node in frame.stores.get(name, ()):
                 if not (replaced and calls_constructor(node)):
                     values.append(held)
