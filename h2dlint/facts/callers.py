@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -114,6 +115,19 @@ def _is_plain(parameter: ast.arg) -> bool:
 
 def _names_behind(function: ast.AST, places: list[ast.expr]) -> set[str]:
     """The variables that some expressions of a function are made of, over all its assignments."""
+    made_of = _made_of(function)
+    found: set[str] = set()
+    waiting = {name for place in places for name in _names_in(place)}
+    while waiting:
+        name = waiting.pop()
+        found.add(name)
+        waiting |= made_of.get(name, set()) - found
+    return found
+
+
+@lru_cache(maxsize=64)
+def _made_of(function: ast.AST) -> dict[str, set[str]]:
+    """The variables in what a function gives each of its variables."""
     made_of: dict[str, set[str]] = defaultdict(set)
     for node in ast.walk(function):
         if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.NamedExpr, ast.comprehension)):
@@ -121,13 +135,7 @@ def _names_behind(function: ast.AST, places: list[ast.expr]) -> set[str]:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             for target in [name for one in targets for name in _names_in(one)]:
                 made_of[target] |= _names_in(source) if source is not None else set()
-    found: set[str] = set()
-    waiting = {name for place in places for name in _names_in(place)}
-    while waiting:
-        name = waiting.pop()
-        found.add(name)
-        waiting |= made_of[name] - found
-    return found
+    return made_of
 
 
 def _names_in(node: ast.AST) -> set[str]:

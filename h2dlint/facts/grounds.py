@@ -87,12 +87,19 @@ class _NotedFinder(Finder):
         super().__init__(options.root, options.pinned_factories)
         self._grounds = grounds
         self._contents: dict[str, str] = {}
+        self._located: dict[tuple[str, str], tuple[str | None, str, tuple[str, ...] | None]] = {}
 
     def file_of(self, name: str, asker: str) -> str | None:
-        found = super().file_of(name, asker)
-        roots = super().roots_of(asker)
-        if (roots, name) in self._files:
-            self._grounds.note((Kinds.MODULE, name, *roots), (found or "",))
+        known = self._located.get((name, asker))
+        if known is None:
+            found = super().file_of(name, asker)
+            roots = super().roots_of(asker)
+            searched = (roots, name) in self._files  # not for a name that no project defines
+            known = self._located[name, asker] = (found, os.path.dirname(asker), roots if searched else None)
+        found, folder, searched_in = known
+        if searched_in is not None:
+            self._grounds.note((Kinds.ROOTS, folder), searched_in)
+            self._grounds.note((Kinds.MODULE, name, *searched_in), (found or "",))
         return found
 
     def roots_of(self, file: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -249,10 +250,7 @@ class ModuleInfo:
 
     @cached_property
     def _line_starts(self) -> list[int]:
-        starts = [0]
-        for line in self.lines:
-            starts.append(starts[-1] + len(line) + 1)
-        return starts
+        return [0, *accumulate(len(line) + 1 for line in self.lines)]
 
     def line_at(self, offset: int) -> int:
         """The 1-based line of a character offset."""
@@ -343,17 +341,20 @@ class ModuleInfo:
         """The lines that give attributes of `self` values, and those that store something in them, by attribute."""
         stores: dict[str, list[int]] = {}
         fills: dict[str, list[int]] = {}
+        lines = self.lines
         for statement in _statements(self.tree.body):
-            if type(statement) in _STORES_NOTHING:
+            line = statement.lineno
+            if type(statement) in _STORES_NOTHING or (line == statement.end_lineno and "self." not in lines[line - 1]):
                 continue
             for target in _targets(statement):
-                name = _own_attribute(target)
+                into, name = (fills, _own_container(target)) if isinstance(target, ast.Subscript) else (stores, "")
+                name = name or _own_attribute(target)
                 if name:
-                    stores.setdefault(name, []).append(statement.lineno)
-            for container in _filled(statement):
+                    into.setdefault(name, []).append(line)
+            for container in _grown(statement):
                 name = _own_container(container)
                 if name:
-                    fills.setdefault(name, []).append(statement.lineno)
+                    fills.setdefault(name, []).append(line)
         return stores, fills
 
     def unit_at(self, qualname: str, line: int) -> Unit | None:
@@ -451,11 +452,8 @@ def _targets(statement: ast.stmt) -> Iterator[ast.expr]:
 _GROWS = frozenset({"append", "extend", "insert", "add", "update", "setdefault", "appendleft"})
 
 
-def _filled(statement: ast.stmt) -> Iterator[ast.expr]:
-    """The containers in which a statement stores something: `x[i] = y`, `x.append(y)` and the like."""
-    for target in _targets(statement):
-        if isinstance(target, ast.Subscript):
-            yield target.value
+def _grown(statement: ast.stmt) -> Iterator[ast.expr]:
+    """The containers in which a statement stores something by a call: `x.append(y)` and the like."""
     value = statement.value if isinstance(statement, (ast.Expr, ast.Assign, ast.AnnAssign, ast.Return)) else None
     while isinstance(value, (ast.Call, ast.Attribute, ast.Subscript)):  # `x.setdefault(key, []).append(y)`
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _GROWS:
