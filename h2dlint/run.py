@@ -120,6 +120,8 @@ class _Worker:
     """A process, and the pipe to it. It does one job after the other, and knows no others."""
 
     def __init__(self, context: BaseContext, others: Sequence[_Worker]) -> None:
+        from multiprocessing import resource_tracker
+
         self.connection, theirs = context.Pipe()
         # What a forked process inherits it must close: the end of a pipe is seen only when nobody holds it open.
         inherited = [self.connection, *(other.connection for other in others)] if _forks(context) else []
@@ -127,6 +129,9 @@ class _Worker:
             self.process: BaseProcess = context.Process(  # type: ignore[attr-defined]
                 target=_serve, args=(theirs, inherited), daemon=True
             )
+            if not _forks(context) and sys.platform != "win32":
+                # Started in between, the standard library's tracker would let interrupts through again.
+                resource_tracker.ensure_running()
             with _interrupts_held_back():
                 self.process.start()
         except (OSError, RuntimeError) as error:
