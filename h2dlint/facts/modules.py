@@ -119,11 +119,16 @@ Bound: TypeAlias = "tuple[str, str | None] | FunctionNode | ClassInfo | None"
 """What a top level may bind a name to: an import, a function, a class; None for what it assigns."""
 
 
+Tests: TypeAlias = "tuple[tuple[ast.expr, bool], ...]"
+"""The conditions around a statement, and how each comes out where it is reached."""
+
+
 class Binding(NamedTuple):
     """What a statement binds a name to."""
 
     what: Bound
     statement: ast.stmt
+    tests: Tests
 
 
 class ModuleInfo:
@@ -158,10 +163,16 @@ class ModuleInfo:
         """The names that functions give values."""
         self.resolved: dict[str, Value] = {}
         """Names looked up before: the project's memory, kept here so that it goes with the module."""
-        self._collect(tree.body, "", None, None, top=True, branch=False)
+        self._collect(tree.body, "", None, None, top=True, branch=None)
 
     def _collect(
-        self, body: list[ast.stmt], prefix: str, owner: ClassInfo | None, parent: Unit | None, top: bool, branch: bool
+        self,
+        body: list[ast.stmt],
+        prefix: str,
+        owner: ClassInfo | None,
+        parent: Unit | None,
+        top: bool,
+        branch: Tests | None,
     ) -> None:
         for statement in body:
             if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -171,14 +182,14 @@ class ModuleInfo:
                 if top:
                     self.functions[statement.name] = statement
                     self._bind(statement.name, statement, statement, branch)
-                self._collect(statement.body, f"{unit.qualname}.", None, unit, top=False, branch=False)
+                self._collect(statement.body, f"{unit.qualname}.", None, unit, top=False, branch=None)
             elif isinstance(statement, ast.ClassDef):
                 info = ClassInfo(statement, self, prefix + statement.name)
                 self.class_of_node[statement] = info
                 if top:
                     self.classes[statement.name] = info
                     self._bind(statement.name, info, statement, branch)
-                self._collect(statement.body, f"{info.qualname}.", info, parent, top=False, branch=False)
+                self._collect(statement.body, f"{info.qualname}.", info, parent, top=False, branch=None)
             elif isinstance(statement, (ast.Import, ast.ImportFrom)):
                 if top:
                     bound: dict[str, tuple[str, str | None]] = {}
@@ -189,8 +200,12 @@ class ModuleInfo:
             elif isinstance(
                 statement, (ast.If, ast.Try, ast.With, ast.For, ast.While, ast.AsyncWith, ast.AsyncFor, ast.Match)
             ) or hasattr(statement, "handlers"):
-                if not (isinstance(statement, ast.If) and _last_name(statement.test) == "TYPE_CHECKING"):
-                    self._collect(list(child_statements(statement)), prefix, owner, parent, top, True)
+                if not isinstance(statement, ast.If):
+                    self._collect(list(child_statements(statement)), prefix, owner, parent, top, branch or ())
+                    continue
+                if _last_name(statement.test) != "TYPE_CHECKING":
+                    for part, holds in ((statement.body, True), (statement.orelse, False)):
+                        self._collect(part, prefix, owner, parent, top, (*(branch or ()), (statement.test, holds)))
                     continue
                 others = dict(self.ways)
                 self._collect(statement.body, prefix, owner, parent, top, branch)
@@ -207,11 +222,11 @@ class ModuleInfo:
                         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                             self.assigned.add(node.id)
 
-    def _bind(self, name: str, what: Bound, statement: ast.stmt, branch: bool) -> None:
-        earlier = self.ways.get(name, []) if branch else []
+    def _bind(self, name: str, what: Bound, statement: ast.stmt, branch: Tests | None) -> None:
+        earlier = self.ways.get(name, []) if branch is not None else []
         if what is None and any(one.what is None for one in earlier):
             return  # all assignments of a name are one way: together they are its value
-        self.ways[name] = [*earlier, Binding(what, statement)]
+        self.ways[name] = [*earlier, Binding(what, statement, branch or ())]
 
     def add_import(self, statement: ast.Import | ast.ImportFrom, into: dict[str, tuple[str, str | None]]) -> None:
         """Enter what an import statement binds, with relative names made absolute."""

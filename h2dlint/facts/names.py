@@ -23,7 +23,7 @@ from h2dlint.facts.domain import (
 )
 from h2dlint.facts.evaluate import evaluate
 from h2dlint.facts.finder import parse_module, without_the_rest
-from h2dlint.facts.flags import is_availability_name
+from h2dlint.facts.flags import DEFINITELY_TRUE, Truth, is_availability_name, truth
 from h2dlint.facts.modules import Binding, Bound, ClassInfo, ModuleInfo, Unit
 from h2dlint.facts.running import Running, Spent
 
@@ -121,8 +121,9 @@ class Names(Running):
     def _resolve(self, module: ModuleInfo, name: str) -> Value:
         if "." in name:
             return self._class_variable(module, name)
-        ways = module.ways.get(name, ())
+        ways: list[Binding] = module.ways.get(name, [])
         if len(ways) > 1:
+            ways = [way for way in ways if self._is_reached(module, way)] or ways
             tags = [(_way_tag(module, way),) for way in ways]
             return join([self._bound_to(module, name, way.what) for way in ways], tags)
         if name in module.assigned:
@@ -136,6 +137,20 @@ class Names(Running):
         if name in _BUILTINS:
             return Named(f"builtins.{name}")
         return self._from_star(module, name) or Unknown(f"{module.path}:{name}")
+
+    def _is_reached(self, module: ModuleInfo, way: Binding) -> bool:
+        """Whether a binding may be the one where an accelerator is present."""
+        frame = self._frame(module, None, "<module>")
+        for test, holds in way.tests:
+            key = (id(module), f"if {test.lineno}:{test.col_offset}")
+            if key in self._asked_globals:
+                continue  # the condition asks for the very name
+            self._asked_globals.add(key)
+            found = truth(evaluate(test, frame))
+            self._asked_globals.discard(key)
+            if found is Truth.FALSE if holds else found in DEFINITELY_TRUE:
+                return False
+        return True
 
     def _bound_to(self, module: ModuleInfo, name: str, what: Bound) -> Value:
         """One of several things that a name may be: another branch, another version, another package."""
