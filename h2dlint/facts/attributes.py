@@ -180,7 +180,7 @@ def _array_attribute(array: Array, name: str, node: ast.Attribute, frame: Frame)
     row = METHODS.get(name)
     if row is not None and row.effect is Effect.VIEW and name in _VIEW_PROPERTIES:
         return call_row(name, array, node, frame)
-    if name == "grad":
+    if name == "grad" or (array.by_name and row is None and not name.endswith("_")):  # it need not be a tensor at all
         return NOTHING
     return Method(array, name)
 

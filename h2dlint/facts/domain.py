@@ -46,6 +46,20 @@ class Memory(str, Enum):
 ASSUMED = "assumed"
 """The key of a device that an availability test chose: without an accelerator it is another one."""
 
+DEVICE_NAMES = frozenset(
+    [
+        "device",
+        "target_device",
+        "gpu_device",
+        "cuda_device",
+        "execution_device",
+        "compute_device",
+        "onload_device",
+        "current_device",
+    ]
+)
+"""What programs call the device that they run on. Beside `non_blocking=True` it stands for an accelerator."""
+
 
 class Device(Struct, frozen=True):
     """A torch device: its kind (`cpu`, `cuda`, ..., empty when unknown) and, when unknown, the expression it stands
@@ -67,6 +81,11 @@ class Device(Struct, frozen=True):
     def may_be(self, other: Device) -> bool:
         """Whether this one, taken for an accelerator, is the device that is otherwise only known by its name."""
         return other.is_unknown and other.key != "" and self.key == f"{ASSUMED} {other.key}"
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether the program names it as the device that it runs on (`device`, `self.device`), of unknown kind."""
+        return self.is_unknown and self.key.rpartition(".")[2].lstrip("_") in DEVICE_NAMES
 
     @property
     def is_cpu(self) -> bool:

@@ -205,10 +205,14 @@ def _is_about_tensors(definition: str) -> bool:
         return True
     if definition.startswith("class") and _FIELD_OF_NOTE.search(definition) is not None:
         return True
-    return definition.count("\n") <= _MOST_LINES_OF_A_LINK and _HANDS_ON.search(definition) is not None
+    lines = definition.count("\n")
+    if lines <= _MOST_LINES_OF_AN_OPERATION and "-> torch.Tensor:" in definition:
+        return True
+    return lines <= _MOST_LINES_OF_A_LINK and _HANDS_ON.search(definition) is not None
 
 
 _MOST_LINES_OF_A_LINK = 12
+_MOST_LINES_OF_AN_OPERATION = 30
 _HANDS_ON = re.compile(r"^    return (?!None)[\w.]+\(|^        self\.(\w+) = \1$", re.MULTILINE)
 """The last line of a function that calls another for its result; a constructor that keeps a parameter as it is."""
 _NEXT_TOP_LEVEL = re.compile(r"^[^\s#)\]}]", re.MULTILINE)
@@ -236,9 +240,11 @@ def _names_tensors(text: str) -> bool:
 
 
 _FIELD_OF_NOTE = re.compile(
-    r"^    \w+: [^=\n]*\b(?:Tensor|ndarray|(?:[Ll]ist|[Dd]ict|tuple)\[[^\]]*[A-Z]\w+)\b", re.MULTILINE
+    r"^    (?:\w+: [^=\n]*\b(?:Tensor|ndarray|(?:[Ll]ist|[Dd]ict|tuple)\[[^\]]*[A-Z]\w+)\b"
+    r"|\w+_(?:cpu|gpu|pinned|tensors?): )",
+    re.MULTILINE,
 )
-"""A field of a class that holds tensors, arrays or objects of other classes."""
+"""A field of a class that holds tensors, arrays or objects of other classes, or is named after where it lies."""
 
 
 def _read(file: str) -> str:

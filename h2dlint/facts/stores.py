@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
 
+from msgspec.structs import replace
+
+from h2dlint.facts.annotations import declared_object
 from h2dlint.facts.attributes import decorator_names
 from h2dlint.facts.domain import (
     NOTHING,
     Array,
+    Choice,
     Const,
     Instance,
     Mapping,
@@ -20,7 +25,7 @@ from h2dlint.facts.domain import (
     join,
     mapped,
 )
-from h2dlint.facts.frame import Frame
+from h2dlint.facts.frame import Frame, key_of
 from h2dlint.facts.modules import ClassInfo, FunctionNode, ModuleInfo, Unit, calls_constructor, holds
 from h2dlint.facts.outcomes import CallSite
 from h2dlint.facts.parameters import bind_parameters, parameter_names
@@ -65,9 +70,11 @@ class Stores(Summaries):
         del self._open[key]
         if all(isinstance(held, Const) and held.value is None for held in values):
             # Nobody here ever fills it: somebody else does.
-            values.append(Unknown(f"{info.qualname}.{name}"))
+            values.append(self._as_declared(info, name))
             tags.append(())
         value = join(values, tags) if values else Unknown(f"{info.qualname}.{name}")
+        if _holds_nothing(value):  # whoever fills it is out of sight
+            value = self._declared_container(info, name) or value
         if self.is_movable(info):
             value = moves_with(value, f"{info.qualname}.{name}")
         value = mapped(value, _written_elsewhere)
@@ -95,7 +102,8 @@ class Stores(Summaries):
                     values.append(_softened(held))
                     tags.append((Tag("caller", site, path=module.path),))
             if not values:
-                values.append(self.declared_field(info, name, info.assigned[name]))
+                later = self._is_filled_later(info, name)
+                values.append(Const(None) if later else self.declared_field(info, name, info.assigned[name]))
                 tags.append(())
         for method in info.methods_storing(name):
             if method.name == "__init__" and not constructed:
@@ -113,17 +121,44 @@ class Stores(Summaries):
             for method in info.methods_filling(name):
                 self._stored_by_method(info, method, name, values, tags)
 
+    def _as_declared(self, info: ClassInfo, name: str) -> Value:
+        """What is said of a field where the class declares it; else the attribute is unknown."""
+        statement = info.assigned.get(name) if info.is_dataclass else None
+        return Unknown(f"{info.qualname}.{name}") if statement is None else self.declared_field(info, name, statement)
+
+    def _declared_container(self, info: ClassInfo, name: str) -> Value | None:
+        """What a method declares an attribute to be that it leaves empty (`self.states: dict[str, State] = {}`)."""
+        for owner in self.lineage(info):
+            for method in owner.methods_storing(name):
+                for statement in method.body:
+                    if isinstance(statement, ast.AnnAssign) and key_of(statement.target).endswith(f".{name}"):
+                        outside = self._frame(owner.module, method, owner.qualname)
+                        return declared_object(statement.annotation, outside)
+        return None
+
+    def _is_filled_later(self, info: ClassInfo, name: str) -> bool:
+        """Whether a field is None in every object as it is made: by default, and nobody who knows the class gives it
+        another value by its name.
+        """
+        statement = info.assigned[name]
+        if not isinstance(statement.value, ast.Constant) or statement.value.value is not None:
+            return False
+        files = self._mentions.files_importing(info.name, info.module.name, info.module.file)
+        if files is None:
+            return False
+        for file in files:
+            self.note_use(info.module.file, file)
+        given = re.compile(rf"(?<![.\w]){name}\s*=(?!=)|\b{info.name}\(\s*\*")
+        return not any(given.search(self._finder.text_of(file)) for file in files)
+
     def _stored_by_method(
         self, info: ClassInfo, method: FunctionNode, name: str, values: list[Value], tags: list[tuple[Tag, ...]]
     ) -> None:
         """What a method stores in the attribute when it is looked at on its own, and functions inside it do."""
         module, unit = info.module, info.module.unit_of_node[method]
         for one in (unit, *self._inner_units(module, unit, name)):
-            frame = self.run_unit(module, one)
+            frame = self._look(module, one)
             if frame is None:
-                self._hasty.add(one.node)
-                self._incomplete = True
-                self._partial_reads += 1
                 continue
             replaced = method.name == "__init__" and name in info.replaced
             for held, node in frame.stores.get(name, ()):
@@ -137,10 +172,8 @@ class Stores(Summaries):
     def _stored_outside(self, info: ClassInfo, name: str, values: list[Value], tags: list[tuple[Tag, ...]]) -> None:
         """What other functions of the module store in `thing.name`, where thing is such an object."""
         for unit in info.module.units_storing_outside(name):
-            frame = self.run_unit(info.module, unit)
+            frame = self._look(info.module, unit)
             if frame is None:
-                self._incomplete = True
-                self._partial_reads += 1
                 continue
             for owner, held, node in frame.outside_stores.get(name, ()):
                 if owner is info or info in self.lineage(owner):
@@ -158,7 +191,7 @@ class Stores(Summaries):
         found: list[tuple[Value, CallSite]] = []
         for made, site in self._constructed_elsewhere(info):
             held = dict(made.fields or ()).get(name)
-            if held is not None:
+            if held is not None and not (_may_be_none(held) and _is_left_open(held)):
                 found.append((_softened(held), site))
         if not found and any(_may_be_none(held) for held in values):  # made empty, and filled later
             found = self._assigned_elsewhere(info, name)
@@ -173,6 +206,7 @@ class Stores(Summaries):
             return known
         found: list[tuple[Instance, CallSite]] = []
         self._constructions_elsewhere[info] = found  # who asks meanwhile gets what is found so far
+        partial_reads = self._partial_reads
         for module, unit in self.callers_elsewhere(
             info.module, info.name, min(MAX_MAKERS, self.options.max_caller_files)
         ):
@@ -180,6 +214,8 @@ class Stores(Summaries):
             for made, site in frame.made if frame is not None else ():
                 if _same_class(made.info, info):
                     found.append((made, site))
+        if partial_reads != self._partial_reads:  # a function that makes one is under way: ask again
+            del self._constructions_elsewhere[info]
         return found
 
     def _assigned_elsewhere(self, info: ClassInfo, name: str) -> list[tuple[Value, CallSite]]:
@@ -189,18 +225,22 @@ class Stores(Summaries):
             return self._assignments_elsewhere[key]
         found: list[tuple[Value, CallSite]] = []
         self._assignments_elsewhere[key] = found
+        partial_reads = self._partial_reads
         for module in self.modules_storing(name, info.module, self._most_makers):
             for unit in module.units_storing_outside(name) if module.stores_data(name) else ():
                 frame = self._look(module, unit)
                 for owner, held, node in frame.outside_stores.get(name, ()) if frame is not None else ():
                     if any(_same_class(info, one) for one in self.lineage(owner)):
                         found.append((held, CallSite(module.path, node)))
+        if partial_reads != self._partial_reads:  # a function that stores it is under way: ask again
+            del self._assignments_elsewhere[key]
         return found
 
     def _look(self, module: ModuleInfo, unit: Unit) -> Frame | None:
-        """A function of another module, on its own; None when it is under way: then what is found is not all."""
+        """A function on its own; None when it is under way: then what is found is not all, and it is run again."""
         frame = self.run_unit(module, unit)
         if frame is None:
+            self._hasty.add(unit.node)
             self._incomplete = True
             self._partial_reads += 1
         return frame
@@ -248,13 +288,17 @@ class Stores(Summaries):
 
 def _written_elsewhere(value: Value) -> Value:
     """A buffer that lives in an object is there to be filled: what it was made of says nothing about what it holds.
-    Neither does a None that an object which lives there was made with: the class knows who fills it.
+    Neither does a None that an object which lives there was made with, or may have been: the class knows who fills it.
     """
     if isinstance(value, Array):
         return value.but(index_built=False) if value.index_built else value
     if isinstance(value, Instance) and value.fields:
-        known = ((name, held) for name, held in value.fields if not _is_none(held))
+        known = ((name, held) for name, held in value.fields if not (_may_be_none(held) and _is_left_open(held)))
         return Instance(value.info, tuple((name, mapped(held, _written_elsewhere)) for name, held in known))
+    if isinstance(value, Mapping) and isinstance(value.item, (Instance, Choice)):
+        return Mapping(value.items, mapped(value.item, _written_elsewhere))
+    if isinstance(value, Sequence) and value.items is None and isinstance(value.item, (Instance, Choice)):
+        return replace(value, item=mapped(value.item, _written_elsewhere))
     return value
 
 
@@ -267,13 +311,16 @@ def _is_declared_data(info: ClassInfo, name: str) -> bool:
     """Whether an attribute is declared as a tensor or an array: then it is worth a search for who fills it."""
     statement = info.assigned.get(name)
     if isinstance(statement, ast.AnnAssign):
-        return info.is_dataclass and _says_data(statement.annotation)
+        return info.is_dataclass and (_says_data(statement.annotation) or _NAMED_AS_DATA.search(name) is not None)
     constructor = info.methods.get("__init__")
     if constructor is None:
         return False
     stored = info.module.plain_stores(constructor, name) or ()
     parameters = (*constructor.args.args, *constructor.args.kwonlyargs)
     return any(parameter.arg in stored and _says_data(parameter.annotation) for parameter in parameters)
+
+
+_NAMED_AS_DATA = re.compile("_(?:cpu|gpu|pinned|tensors?)$")
 
 
 def _says_data(annotation: ast.expr | None) -> bool:
@@ -291,6 +338,16 @@ def _says_nothing(value: Value) -> bool:
     )
 
 
+def _is_left_open(value: Value) -> bool:
+    """Whether nothing is known of a field but what it is declared to be."""
+    return all(
+        _is_none(way.value)
+        or isinstance(way.value, Unknown)
+        or (isinstance(way.value, Instance) and way.value.fields is None)
+        for way in alternatives(value)
+    )
+
+
 def _is_none(value: Value) -> bool:
     return isinstance(value, Const) and value.value is None
 
@@ -301,6 +358,13 @@ def _hangs_on_a_flag(value: Value) -> bool:
         isinstance(way.value, Array) and way.value.device.is_cpu and way.value.memory is Memory.UNKNOWN
         for way in alternatives(value)
     )
+
+
+def _holds_nothing(value: Value) -> bool:
+    """Whether this is a container without anything in it."""
+    if isinstance(value, Mapping):
+        return not value.items and value.item is None
+    return isinstance(value, Sequence) and value.items == ()
 
 
 def _may_be_none(value: Value) -> bool:

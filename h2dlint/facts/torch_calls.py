@@ -56,6 +56,7 @@ from h2dlint.facts.torch_api import (
     LEGACY_CUDA,
     METHODS,
     STREAM_MODULES,
+    TAKES_NUMBERS,
     WAITS,
     WITHOUT_WAIT,
     Effect,
@@ -370,7 +371,7 @@ def call_method(
             else Array("tensor", Device("", getattr(receiver, "key", "")), Memory.UNKNOWN, DENSE_UNRANKED)
         )
         return make(row, name, base, args, keywords, node, frame)
-    if not isinstance(receiver, Array) and row.effect is not Effect.PIN:
+    if not isinstance(receiver, Array) and row.effect is not Effect.PIN and not _goes_along(row, name, receiver, args):
         return _of_unknown(receiver, name, row)
     return _knowing_its_size(row, name, receiver, args, keywords, node, frame)
 
@@ -417,6 +418,15 @@ def _in_place(receiver: Array, name: str, node: ast.AST, frame: Frame) -> None:
 
 _LEAVE_ALONE = frozenset(["requires_grad_", "detach_", "share_", "rename_", "as_strided_", "swapaxes_", "swapdims_"])
 """Methods that end like those which write, and write nothing."""
+
+
+def _goes_along(row: Op, name: str, receiver: Value, args: list[Value]) -> bool:
+    """Whether something unknown is computed with a tensor on a device: torch does that on this device alone."""
+    if row.effect not in (Effect.FRESH, Effect.FRESH_PAIR) or name in TAKES_NUMBERS:
+        return False
+    return isinstance(receiver, Unknown) and any(
+        array.device.is_accelerator and array.layout.rank != 0 for array in flat_arrays(args)[0]
+    )
 
 
 def _of_unknown(receiver: Value, name: str, row: Op) -> Value:

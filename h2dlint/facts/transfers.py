@@ -553,11 +553,11 @@ def _copy_ruling(target: Value, source: Value, receiver: ast.AST | None, site: S
     here, there = _side(source, site.operand), _side(target, receiver)
     if here.is_cpu and there.is_cpu:
         return H2H
-    if (here.is_accelerator and there.is_accelerator) or here.may_be(there) or there.may_be(here):
+    if (_is_a_device(here, site) and _is_a_device(there, site)) or here.may_be(there) or there.may_be(here):
         return D2D
     if here.is_cpu and isinstance(source, Array) and (site.asked or there.is_accelerator):
         return _into_device(target, source, there, site)
-    if here.is_accelerator and there.is_cpu and isinstance(target, Array):
+    if _is_a_device(here, site) and there.is_cpu and isinstance(target, Array):
         layout = source.layout if isinstance(source, Array) else DENSE_UNRANKED
         casts = isinstance(source, Array) and _casts(source.dtype, target.dtype)
         return download(target, site.asked, layout, here, site.backend, casts)
@@ -568,6 +568,11 @@ def _copy_ruling(target: Value, source: Value, receiver: ast.AST | None, site: S
             return ruling if site.asked else NO_TRANSFER
         return unproven(Direction.UNKNOWN, _why_unknown(source, site), target)
     return unproven(Direction.H2D if here.is_cpu else Direction.UNKNOWN, _why_unknown(source, site))
+
+
+def _is_a_device(device: Device, site: Site) -> bool:
+    """Whether a tensor lies on an accelerator: known, or made on the program's device and copied without waiting."""
+    return device.is_accelerator or (site.asked and device.is_chosen)
 
 
 def _into_device(target: Value, source: Array, there: Device, site: Site) -> Ruling:
