@@ -121,6 +121,8 @@ def _generic(annotation: ast.Subscript, key: str, frame: Frame) -> Value:
         return annotated_value(inner[0], key, frame)
     if name == "NDArray":
         return _ndarray()
+    if name in ("type", "Type"):
+        return _class_named(inner[0], frame) or Unknown(key)
     return Unknown(key)
 
 

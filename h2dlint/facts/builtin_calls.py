@@ -12,6 +12,7 @@ from h2dlint.facts.domain import (
     NOTHING,
     REST,
     Array,
+    Class,
     Const,
     DeviceValue,
     Instance,
@@ -329,6 +330,14 @@ def _isinstance(args: list[Value], keywords: dict[str, Value], node: ast.Call, f
     return NOTHING
 
 
+def _type_variable(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame, call: Call) -> Value:
+    """`TypeVar("T", bound=Base)`: what is annotated with it is at least a Base."""
+    bound = keywords.get("bound", NOTHING)
+    if isinstance(bound, Const) and isinstance(bound.value, str):
+        bound = frame.interpreter.resolve(frame.module, bound.value)
+    return bound if isinstance(bound, Class) else NOTHING
+
+
 _RULES: dict[str, Rule] = {
     "builtins.len": _len,
     "builtins.int": _number,
@@ -363,6 +372,8 @@ _RULES: dict[str, Rule] = {
     "contextlib.nullcontext": _copy,
     "functools.partial": _partial,
     "typing.cast": _cast,
+    "typing.TypeVar": _type_variable,
+    "typing_extensions.TypeVar": _type_variable,
     "copy.deepcopy": _deepcopy,
     "copy.copy": _copy,
     "os.environ.get": _environment,

@@ -98,6 +98,8 @@ class Running:
         self._partial_reads = 0
         self._hasty: set[ast.AST] = set()
         """Functions that read an attribute or a global while that was still being looked up."""
+        self._own_stores: set[ast.AST] = set()
+        """Functions that read an attribute which they store themselves, while nobody knew what they store."""
         self._blocked_by: dict[ast.AST, set[ast.AST]] = {}
         """The functions that were under way when another one called them in vain."""
         self._finished: set[int] = set()
@@ -156,7 +158,19 @@ class Running:
         if module.checked:
             self.run_module(module)
         self._units[unit.node] = None
-        return self._run_unit(module, unit)
+        frame = self._run_unit(module, unit)
+        if unit.node in self._own_stores:  # it asked for what it stores itself
+            self._own_stores.discard(unit.node)
+            if unit.node not in self.sought:
+                self._hasty.discard(unit.node)
+                self._forget_outcomes(unit.node)
+                frame = self._run_unit(module, unit)
+                self._own_stores.discard(unit.node)
+        return frame
+
+    def _forget_outcomes(self, root: ast.AST) -> None:
+        for file, outcomes in self.outcomes.items():
+            self.outcomes[file] = [one for one in outcomes if one.root is not root]
 
     def _can_see_more(self, unit: Unit) -> bool:
         """Whether a function met others under way when it was run, and would not now: what it stores hung on them."""
@@ -165,8 +179,7 @@ class Running:
             return False
         del self._blocked_by[unit.node]
         self._hasty.discard(unit.node)
-        for file, outcomes in self.outcomes.items():
-            self.outcomes[file] = [one for one in outcomes if one.root is not unit.node]
+        self._forget_outcomes(unit.node)
         return True
 
     def _run_unit(self, module: ModuleInfo, unit: Unit, depth: int = 0, steps: int = 0) -> Frame:

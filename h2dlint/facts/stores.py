@@ -72,7 +72,8 @@ class Stores(Summaries):
             # Nobody here ever fills it: somebody else does.
             values.append(self._as_declared(info, name))
             tags.append(())
-        value = join(values, tags) if values else Unknown(f"{info.qualname}.{name}")
+        _forget_empty(values, tags)
+        value = join(values, tags) if values else self._as_declared(info, name)
         if _holds_nothing(value):  # whoever fills it is out of sight
             value = self._declared_container(info, name) or value
         if self.is_movable(info):
@@ -122,12 +123,15 @@ class Stores(Summaries):
                 self._stored_by_method(info, method, name, values, tags)
 
     def _as_declared(self, info: ClassInfo, name: str) -> Value:
-        """What is said of a field where the class declares it; else the attribute is unknown."""
-        statement = info.assigned.get(name) if info.is_dataclass else None
-        return Unknown(f"{info.qualname}.{name}") if statement is None else self.declared_field(info, name, statement)
+        """What is said of an attribute where a class declares it; else it is unknown."""
+        for owner in self.lineage(info):
+            statement = owner.assigned.get(name)
+            if statement is not None and (owner.is_dataclass or statement.value is None):
+                return self.declared_field(owner, name, statement)
+        return Unknown(f"{info.qualname}.{name}")
 
     def _declared_container(self, info: ClassInfo, name: str) -> Value | None:
-        """What a method declares an attribute to be that it leaves empty (`self.states: dict[str, State] = {}`)."""
+        """What a method declares an attribute to hold (`self.states: dict[str, State] = {}`), if these are objects."""
         for owner in self.lineage(info):
             for method in owner.methods_storing(name):
                 for statement in method.body:
@@ -166,7 +170,7 @@ class Stores(Summaries):
                     values.append(held)
                     tags.append((Tag("store", node, path=module.path),))
             if frame.exhausted:
-                values.append(Unknown(f"{info.qualname}.{name}"))
+                values.append(self._declared_container(info, name) or Unknown(f"{info.qualname}.{name}"))
                 tags.append(())
 
     def _stored_outside(self, info: ClassInfo, name: str, values: list[Value], tags: list[tuple[Tag, ...]]) -> None:
@@ -241,6 +245,8 @@ class Stores(Summaries):
         frame = self.run_unit(module, unit)
         if frame is None:
             self._hasty.add(unit.node)
+            if self._stack and self._stack[-1] is unit.node:
+                self._own_stores.add(unit.node)
             self._incomplete = True
             self._partial_reads += 1
         return frame
@@ -358,6 +364,13 @@ def _hangs_on_a_flag(value: Value) -> bool:
         isinstance(way.value, Array) and way.value.device.is_cpu and way.value.memory is Memory.UNKNOWN
         for way in alternatives(value)
     )
+
+
+def _forget_empty(values: list[Value], tags: list[tuple[Tag, ...]]) -> None:
+    """Leave out the empty container that an attribute starts as, where another store shows what is put in it."""
+    filled = {type(value) for value in values if not _holds_nothing(value)}
+    kept = [at for at, value in enumerate(values) if not (_holds_nothing(value) and type(value) in filled)]
+    values[:], tags[:] = [values[at] for at in kept], [tags[at] for at in kept]
 
 
 def _holds_nothing(value: Value) -> bool:

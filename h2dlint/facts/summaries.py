@@ -8,6 +8,8 @@ from h2dlint.facts import events
 from h2dlint.facts.annotations import annotated_value, declared_object
 from h2dlint.facts.attributes import decorator_names, is_transparent
 from h2dlint.facts.domain import (
+    ACCELERATOR_KIND,
+    ASSUMED,
     NOTHING,
     SOMEWHERE,
     Array,
@@ -28,6 +30,7 @@ from h2dlint.facts.evaluate import evaluate
 from h2dlint.facts.flags import is_availability_name, is_wsl_name
 from h2dlint.facts.flow import run_body
 from h2dlint.facts.frame import BudgetExceededError, Environment, Frame
+from h2dlint.facts.layout import DENSE_UNRANKED
 from h2dlint.facts.modules import ClassInfo
 from h2dlint.facts.names import Names
 from h2dlint.facts.outcomes import CallSite, Uninformed
@@ -305,7 +308,10 @@ class Summaries(Names):
             return default
         annotation = statement.annotation if isinstance(statement, ast.AnnAssign) else None
         outside = self._frame(info.module, statement, info.qualname)
-        return annotated_value(annotation, f"{info.qualname}.{name}", outside)
+        found = annotated_value(annotation, f"{info.qualname}.{name}", outside)
+        if isinstance(found, Unknown) and _has_twin_on_host(info, name):
+            return Array("tensor", Device(ACCELERATOR_KIND, ASSUMED), Memory.UNKNOWN, DENSE_UNRANKED)
+        return found
 
     def _field_default(self, info: ClassInfo, statement: ast.AnnAssign | ast.Assign) -> Value:
         value = statement.value
@@ -320,6 +326,11 @@ class Summaries(Names):
         return (
             Const(found.value, True, statement) if isinstance(found, Const) and isinstance(found.value, bool) else found
         )
+
+
+def _has_twin_on_host(info: ClassInfo, name: str) -> bool:
+    """Whether the class holds a `name_cpu` too: then `name` is the half of the pair that lies on the device."""
+    return any(f"{start}{name}_cpu" in info.assigned for start in ("", "_"))
 
 
 def _is_known_object(function: Function, key: str, frame: Frame) -> bool:
