@@ -89,6 +89,7 @@ class Running:
         self._constructions: dict[ClassInfo, list[tuple[Instance, ast.AST]]] = {}
         self._assignments_elsewhere: dict[tuple[ClassInfo, str], list[tuple[Value, CallSite]]] = {}
         self._constructions_elsewhere: dict[ClassInfo, list[tuple[Instance, CallSite]]] = {}
+        self._filled_later: dict[tuple[ClassInfo, str], bool] = {}
         self._incomplete = False
         """Whether the question under way met one that is still open, so that its answer must not be remembered."""
         self._bases: dict[ClassInfo, list[Value]] = {}

@@ -147,13 +147,18 @@ class Stores(Summaries):
         statement = info.assigned[name]
         if not isinstance(statement.value, ast.Constant) or statement.value.value is not None:
             return False
+        key = (info, name)
+        if key not in self._filled_later:
+            texts = [self._finder.text_of(file) for file in self._files_knowing(info)]
+            self._filled_later[key] = bool(texts) and not any(_gives(text, info.name, name) for text in texts)
+        return self._filled_later[key]
+
+    def _files_knowing(self, info: ClassInfo) -> list[str]:
+        """The class's own file and the others that import it; none where the project is too large to be searched."""
         files = self._mentions.files_importing(info.name, info.module.name, info.module.file)
-        if files is None:
-            return False
-        for file in files:
+        for file in files or ():
             self.note_use(info.module.file, file)
-        given = re.compile(rf"(?<![.\w]){name}\s*=(?!=)|\b{info.name}\(\s*\*")
-        return not any(given.search(self._finder.text_of(file)) for file in files)
+        return [] if files is None else [info.module.file, *files]
 
     def _stored_by_method(
         self, info: ClassInfo, method: FunctionNode, name: str, values: list[Value], tags: list[tuple[Tag, ...]]
@@ -306,6 +311,18 @@ def _written_elsewhere(value: Value) -> Value:
     if isinstance(value, Sequence) and value.items is None and isinstance(value.item, (Instance, Choice)):
         return replace(value, item=mapped(value.item, _written_elsewhere))
     return value
+
+
+def _gives(text: str, class_name: str, field: str) -> bool:
+    """Whether a text may make an object of the class with a value for the field, by its name or by `**`."""
+    if class_name not in text:
+        return False
+    # The patterns start with a literal: that makes them quick.
+    for found in re.finditer(rf"{field}\s*=(?!=)", text) if field in text else ():
+        before = text[found.start() - 1 : found.start()]
+        if before != "." and before != "_" and not before.isalnum():
+            return True
+    return re.search(rf"{class_name}\(\s*\*", text) is not None
 
 
 def _may_be_filled(value: Value) -> bool:
