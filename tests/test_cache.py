@@ -196,6 +196,41 @@ def test_a_module_that_was_not_there_before_is_looked_up_again(write: WriteFiles
     assert second.out == fresh(cli)
 
 
+BASE = """import torch
+
+
+class Base:
+    def make(self, n):
+        return torch.rand(n)
+
+    def step(self, n, device):
+        return self.make(n).to(device, non_blocking=True)
+"""
+DERIVED = """import torch
+
+from pkg.base import Base
+
+
+class Derived(Base):
+    def make(self, n):
+        return torch.empty(n, pin_memory=True)
+"""
+
+
+def test_a_subclass_that_overrides_a_method_is_noticed(write: WriteFiles, cli: Cli) -> None:
+    folder = write({**PROJECT, "pkg/base.py": BASE})
+    assert "pkg/base.py:9:16: HTD101" in check(cli).out
+    (folder / "pkg/derived.py").write_text(DERIVED)
+    second = check(cli)
+    assert looked_at(second) == {"pkg/base.py", "pkg/derived.py"}
+    assert "pkg/base.py:9:16: HTD106" in second.out
+    (folder / "pkg/derived.py").write_text(DERIVED.replace("def make", "def other"))
+    third = check(cli)
+    assert "pkg/base.py" in looked_at(third)
+    assert third.out == fresh(cli)
+    assert "pkg/base.py:9:16: HTD101" in third.out
+
+
 def test_a_package_that_appears_around_the_files_is_noticed(write: WriteFiles, cli: Cli) -> None:
     files = {name: text for name, text in PROJECT.items() if not name.endswith("__init__.py")}
     folder = write(files)

@@ -34,6 +34,7 @@ TREE = {
     "d.py": "f = 3\nother.store (2)\n",
     "e.py": "from a import (\n    g,\n    f as h,\n)\n",
     "tests/test_f.py": "from a import f\nf(1)\nx.store(1)\n",
+    "sub/k.py": "from a import Kind\n\n\nclass Special(\n    Kind,\n):\n    pass\n",
     "sub/g.py": "from ..a import f\nf(2)\n",
 }
 
@@ -47,6 +48,7 @@ def test_a_search_is_judged_file_by_file_as_it_was_made(write: WriteFiles) -> No
         (Kinds.CALLING, asker, "store"): mentions.files_calling("store", asker),
         (Kinds.CALLING, asker, "f"): mentions.files_calling("f", asker),
         (Kinds.STORING, asker, "kept"): mentions.files_storing("kept", asker),
+        (Kinds.DERIVING, asker, "Kind"): mentions.files_deriving("Kind", asker),
         (Kinds.IMPORTING, asker, "f", "a"): mentions.files_importing("f", "a", asker),
         (Kinds.IMPORTING, asker, "g", "x.y"): mentions.files_importing("g", "x.y", asker),
     }

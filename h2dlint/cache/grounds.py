@@ -16,7 +16,7 @@ from msgspec import Struct
 from h2dlint.cache.stamps import SETTLED, Stamps
 from h2dlint.digest import blake2b
 from h2dlint.facts.finder import Finder, module_file
-from h2dlint.facts.mentions import CALLS, IMPORTS, STORES, Mentions, searched_files, searched_text, words_in
+from h2dlint.facts.mentions import CALLS, CLASSES, IMPORTS, STORES, Mentions, searched_files, searched_text, words_in
 from h2dlint.facts.options import FactOptions
 from h2dlint.facts.questions import UNSTEADY, Answer, Kinds, Question
 
@@ -145,6 +145,8 @@ class Now:
             return name in text.called
         if question[0] == Kinds.STORING:
             return name in text.stored
+        if question[0] == Kinds.DERIVING:
+            return name in text.classes
         words = (name, question[3].rpartition(".")[2].encode())
         return any(word in text.imported for word in words) and name in text.data
 
@@ -193,7 +195,7 @@ _ANY = "_.py"
 """Some file of a folder."""
 _TOO_LARGE = b"too large"
 _WHOLE = (Kinds.ALL, Kinds.FIXERS)
-SEARCHES = (Kinds.CALLING, Kinds.STORING, Kinds.IMPORTING)
+SEARCHES = (Kinds.CALLING, Kinds.STORING, Kinds.DERIVING, Kinds.IMPORTING)
 """The questions that a search of the whole tree answers."""
 
 
@@ -210,6 +212,10 @@ class _Text:
     @cached_property
     def stored(self) -> set[bytes]:
         return words_in(self.data, STORES)
+
+    @cached_property
+    def classes(self) -> set[bytes]:
+        return words_in(self.data, CLASSES)
 
     @cached_property
     def imported(self) -> set[bytes]:

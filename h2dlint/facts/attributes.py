@@ -78,8 +78,20 @@ def instance_attribute(value: Instance, name: str, node: ast.AST, frame: Frame) 
         return _bound(found, value, node, frame)
     stored = frame.interpreter.attribute(value.info, name)
     if isinstance(stored, Unknown) and found is not None:
-        return found
+        return stored if _is_none(found) else _as_default(found)
     return stored if _is_own(node, frame) else one_of_several(stored)
+
+
+def _as_default(value: Value) -> Value:
+    """A switch of the class: an object, or a class derived from it, may have it the other way."""
+    if isinstance(value, Const) and isinstance(value.value, bool):
+        return Const(value.value, True, value.origin)
+    return value
+
+
+def _is_none(value: Value) -> bool:
+    """Whether a class leaves an attribute empty: somebody fills it, who is not followed."""
+    return isinstance(value, Const) and value.value is None
 
 
 def _is_own(node: ast.AST, frame: Frame) -> bool:

@@ -122,7 +122,7 @@ class Tag(Struct, frozen=True):
     """The way an alternative came: a branch of a condition, a caller, a store, a switch."""
 
     kind: str
-    """`path`, `caller`, `store`, `switch`, `case` or `note`."""
+    """`path`, `caller`, `store`, `switch`, `case`, `override` or `note`."""
     node: ast.AST
     holds: bool = True
     """For a branch: whether the condition was true; for a switch: whether it pins."""

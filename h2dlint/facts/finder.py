@@ -194,9 +194,23 @@ def _may_be_about_tensors(text: str, name: str) -> bool:
         if line.startswith(("from ", "import ")) or line.rstrip(",") == name:
             return True
         if line.startswith(name) and "=" in line:
-            return _names_tensors(line) or "torch.device(" in line or "PIN" in name
+            told = _names_tensors(line) or "torch.device(" in line or "PIN" in name
+            return told or _is_registry(text, at + len(name))
         at = text.find(name, at + len(name))
     return "import *" in text
+
+
+_REGISTRY = re.compile(r"(?::[^=\n]*)? = [{\[(]([^{}]*?)[}\])][ \t]*(?:#.*)?$", re.MULTILINE)
+"""The rest of an assignment of a dict, a list or a tuple without dicts in it."""
+_BARE_NAME = re.compile(r"(?:^|[:,])\s*[A-Za-z_][\w.]*\s*(?:,|$)")
+
+
+def _is_registry(text: str, end: int) -> bool:
+    """Whether the variable whose name ends here holds functions or classes by their names: who calls what it finds
+    there calls one of them.
+    """
+    found = _REGISTRY.match(text, end)
+    return found is not None and _BARE_NAME.search(found[1]) is not None
 
 
 def _is_about_tensors(definition: str) -> bool:

@@ -68,6 +68,14 @@ def is_availability_name(dotted: str) -> bool:
     return bool(_ABILITY.search(last) or _ABILITY_CONSTANT.match(last))
 
 
+_DECISION = re.compile(r"(?i)^_?(?:use|should|want)_")
+
+
+def is_decision_name(name: str) -> bool:
+    """Whether a function of that name says not just whether memory can be pinned but whether it should be."""
+    return _DECISION.match(name) is not None
+
+
 @lru_cache(maxsize=4096)
 def is_wsl_name(dotted: str) -> bool:
     """Whether a name tests for Windows Subsystem for Linux, where pinning is not to be had."""

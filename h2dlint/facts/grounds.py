@@ -159,6 +159,11 @@ class _NotedMentions(Mentions):
         self._grounds.note((Kinds.IMPORTING, asker, name, module), None if found is None else tuple(found))
         return found
 
+    def files_deriving(self, name: str, asker: str) -> list[str] | None:
+        found = super().files_deriving(name, asker)
+        self._grounds.note((Kinds.DERIVING, asker, name), None if found is None else tuple(found))
+        return found
+
 
 _Summary: TypeAlias = tuple[Value, Environment, events.Effect | None]
 
@@ -217,6 +222,17 @@ class Grounded(Stores):
         self.grounds.note((Kinds.FILE, file), (self._content_of(file),))
         return super().load(file, whole)
 
+    def text_of(self, file: str) -> str:
+        self.grounds.note((Kinds.FILE, file), (self._content_of(file),))
+        return super().text_of(file)
+
+    def overrides_of(self, info: ClassInfo, name: str) -> tuple[list[Function], bool]:
+        before = self.grounds.enter(("overrides", info, name))
+        try:
+            return super().overrides_of(info, name)
+        finally:
+            self.grounds.leave(before)
+
     def resolve(self, module: ModuleInfo, name: str) -> Value:
         before = self.grounds.enter((module, name))
         try:
@@ -238,10 +254,10 @@ class Grounded(Stores):
         finally:
             self.grounds.leave(before)
 
-    def run_unit(self, module: ModuleInfo, unit: Unit) -> Frame | None:
+    def run_unit(self, module: ModuleInfo, unit: Unit, depth: int = 0) -> Frame | None:
         before = self.grounds.enter(unit.node)
         try:
-            return super().run_unit(module, unit)
+            return super().run_unit(module, unit, depth)
         finally:
             self.grounds.leave(before)
 

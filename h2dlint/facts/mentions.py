@@ -86,6 +86,11 @@ class Mentions:
         files = tree.with_any((name, module.rpartition(".")[2]), IMPORTS, asker)
         return [file for file in files if name.encode() in tree.text_seen_by(asker, file)]
 
+    def files_deriving(self, name: str, asker: str) -> list[str] | None:
+        """The same for files with a class statement that names `name`."""
+        tree = self._tree_of(asker)
+        return None if tree is None else tree.with_any((name,), CLASSES, asker)
+
     def tree_searched_for(self, asker: str) -> tuple[str, bool]:
         """The folder whose files are searched, and whether those below it are as well."""
         tree = self._finder.tree_of(asker)
@@ -111,6 +116,7 @@ def _is_test(file: str, top: str) -> bool:
 # Each starts with a literal: that is what makes a search of millions of lines quick.
 CALLS = (re.compile(rb"\.(\w+)\("),)
 STORES = (re.compile(rb"\.(\w+) ="),)
+CLASSES = (re.compile(rb"class (\w+\([^)]*\))"),)
 IMPORTS = (re.compile(rb"import[ \t]+([^\n(]*(?:\([^)]*\))?)"), re.compile(rb"from[ \t]+([\w.]+)[ \t]+import\b"))
 _WORD = re.compile(rb"\w+")
 

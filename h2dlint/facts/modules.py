@@ -99,7 +99,7 @@ class ClassInfo:
         for statement in constructor.body if constructor is not None else ():
             if isinstance(statement, ast.Expr) and calls_constructor(statement.value):
                 found.clear()
-            found.update(map(_own_attribute, _targets(statement)))
+            found.update(map(own_attribute, _targets(statement)))
         return frozenset(found - {""})
 
     def methods_storing(self, attribute: str) -> list[FunctionNode]:
@@ -155,6 +155,8 @@ class ModuleInfo:
         """What the top level may bind a name to: one after the other replaces, in branches each is a way of its own."""
         self.star_imports: list[str] = []
         self.assigned: set[str] = set()
+        self.declared_for_types: set[str] = set()
+        """What is assigned for type checkers alone: when the program runs, something else says what it is."""
         self.checked = False
         """Whether the module itself is under check: then its body is run, else only what is asked of it."""
         self.assignments: dict[str, list[ast.expr]] = {}
@@ -207,8 +209,9 @@ class ModuleInfo:
                     for part, holds in ((statement.body, True), (statement.orelse, False)):
                         self._collect(part, prefix, owner, parent, top, (*(branch or ()), (statement.test, holds)))
                     continue
-                others = dict(self.ways)
+                others, assigned = dict(self.ways), set(self.assigned)
                 self._collect(statement.body, prefix, owner, parent, top, branch)
+                self.declared_for_types |= self.assigned - assigned
                 for_types, self.ways = self.ways, others
                 self._collect(statement.orelse, prefix, owner, parent, top, branch)
                 self.ways = {**for_types, **self.ways}  # what only a type checker sees is no way where there is another
@@ -221,6 +224,7 @@ class ModuleInfo:
                     for node in ast.walk(target):
                         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                             self.assigned.add(node.id)
+                            self.declared_for_types.discard(node.id)
 
     def _bind(self, name: str, what: Bound, statement: ast.stmt, branch: Tests | None) -> None:
         earlier = self.ways.get(name, []) if branch is not None else []
@@ -321,6 +325,10 @@ class ModuleInfo:
         lines = self._outside_stores.get(attribute)
         return [unit for unit in self.units if unit.parent is None and holds(unit.node, lines)] if lines else []
 
+    def lines_storing_outside(self, attribute: str) -> list[int]:
+        """Lines that assign `something.attribute` where something is not `self`."""
+        return self._outside_stores.get(attribute, [])
+
     def stores_data(self, attribute: str) -> bool:
         """Whether what is assigned to `something.attribute` may be a tensor or an array, by what stands there."""
         return any(_DATA.search(self.lines[line - 1]) for line in self._outside_stores.get(attribute, ()))
@@ -363,7 +371,7 @@ class ModuleInfo:
                 continue
             for target in _targets(statement):
                 into, name = (fills, _own_container(target)) if isinstance(target, ast.Subscript) else (stores, "")
-                name = name or _own_attribute(target)
+                name = name or own_attribute(target)
                 if name:
                     into.setdefault(name, []).append(line)
             for container in _grown(statement):
@@ -413,6 +421,11 @@ class ModuleInfo:
 
 def _is_word(character: str) -> bool:
     return character.isalnum() or character == "_"
+
+
+def grows(text: str, name: str) -> bool:
+    """Whether some function of a module's text stores something in the container `name` of the top level."""
+    return any(match[1] == name for match in _GROWING.finditer(text))
 
 
 def holds(node: FunctionNode, lines: list[int]) -> bool:
@@ -465,6 +478,8 @@ def _targets(statement: ast.stmt) -> Iterator[ast.expr]:
 
 
 _GROWS = frozenset({"append", "extend", "insert", "add", "update", "setdefault", "appendleft"})
+_GROWING = re.compile(rf"^[ \t]+(\w+)(?:\[[^\]\n]*\][ \t]*=(?!=)|\.(?:{'|'.join(sorted(_GROWS))})\()", re.MULTILINE)
+"""A statement inside another that stores something in a container."""
 
 
 def _grown(statement: ast.stmt) -> Iterator[ast.expr]:
@@ -476,7 +491,7 @@ def _grown(statement: ast.stmt) -> Iterator[ast.expr]:
         value = value.func if isinstance(value, ast.Call) else value.value
 
 
-def _own_attribute(node: ast.expr) -> str:
+def own_attribute(node: ast.expr) -> str:
     """The name of an attribute of `self`; empty for anything else."""
     own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
     return node.attr if own and isinstance(node, ast.Attribute) else ""
@@ -486,7 +501,7 @@ def _own_container(node: ast.expr) -> str:
     """The attribute of `self` of which this is an item, or that it is itself."""
     while isinstance(node, ast.Subscript):
         node = node.value
-    return _own_attribute(node)
+    return own_attribute(node)
 
 
 def calls_constructor(node: ast.AST) -> bool:

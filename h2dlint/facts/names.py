@@ -14,8 +14,10 @@ from h2dlint.facts.domain import (
     Const,
     DType,
     Function,
+    Mapping,
     ModuleValue,
     Named,
+    Sequence,
     Tag,
     Unknown,
     Value,
@@ -24,7 +26,7 @@ from h2dlint.facts.domain import (
 from h2dlint.facts.evaluate import evaluate
 from h2dlint.facts.finder import parse_module, without_the_rest
 from h2dlint.facts.flags import DEFINITELY_TRUE, Truth, is_availability_name, truth
-from h2dlint.facts.modules import Binding, Bound, ClassInfo, ModuleInfo, Unit
+from h2dlint.facts.modules import Binding, Bound, ClassInfo, ModuleInfo, Unit, grows
 from h2dlint.facts.running import Running, Spent
 
 _BUILTINS = frozenset(dir(builtins))
@@ -209,6 +211,10 @@ class Names(Running):
         value = self.run_module(module).env.get(name, NOTHING) if module.checked else self._assigned(module, name)
         if is_availability_name(name) and name.isupper() and isinstance(value, (Unknown, Named)):
             return Available()
+        if name in module.declared_for_types and isinstance(value, Const):
+            value = Const(value.value, True, value.origin)
+        if _holds_code(value) and grows(module.text if module.whole else self._finder.text_of(module.file), name):
+            value = _with_others(value)
         if name not in module.declared_global:
             return value
         values = [value]
@@ -315,6 +321,21 @@ _MODULE_NAMES = (
     "Backbone",
 )
 """How classes of other modules that are nn.Modules are usually called."""
+
+
+def _holds_code(value: Value) -> bool:
+    """Whether this is a container of functions or classes: who takes one out calls what is registered there."""
+    held = [item for _, item in value.items] if isinstance(value, Mapping) else []
+    if isinstance(value, Sequence):
+        held = list(value.items or ())
+    return any(isinstance(one, (Function, Class)) for one in held)
+
+
+def _with_others(value: Value) -> Value:
+    """The container, to which others have added what is not known here."""
+    if isinstance(value, Mapping):
+        return Mapping(value.items, NOTHING)
+    return Sequence(None, join([value.any_item(), NOTHING])) if isinstance(value, Sequence) else value
 
 
 def _way_tag(module: ModuleInfo, way: Binding) -> Tag:

@@ -35,6 +35,8 @@ class Kinds:
     """The asking file and an attribute: the files of its tree that assign one of that name; None likewise."""
     IMPORTING = "importing"
     """The asking file, a name and a module: the files of its tree that import it; None likewise."""
+    DERIVING = "deriving"
+    """The asking file and a class: the files of its tree with a class statement that names it; None likewise."""
     ALL = "all"
     """A folder: everything in the Python files below it. Whoever keeps the answer works it out."""
     FIXERS = "fixers"

@@ -14,6 +14,7 @@ from h2dlint.facts.domain import (
     NOTHING,
     SOMEWHERE,
     Array,
+    Function,
     Instance,
     Memory,
     Trail,
@@ -90,6 +91,9 @@ class Running:
         self._assignments_elsewhere: dict[tuple[ClassInfo, str], list[tuple[Value, CallSite]]] = {}
         self._constructions_elsewhere: dict[ClassInfo, list[tuple[Instance, CallSite]]] = {}
         self._filled_later: dict[tuple[ClassInfo, str], bool] = {}
+        self._overrides: dict[tuple[ClassInfo, str], tuple[list[Function], bool]] = {}
+        self._overriding: dict[ast.AST, ClassInfo] = {}
+        """The classes of methods that a way has been tagged with."""
         self._incomplete = False
         """Whether the question under way met one that is still open, so that its answer must not be remembered."""
         self._bases: dict[ClassInfo, list[Value]] = {}
@@ -146,9 +150,9 @@ class Running:
             self._finished.add(id(module))
         return found
 
-    def run_unit(self, module: ModuleInfo, unit: Unit) -> Frame | None:
+    def run_unit(self, module: ModuleInfo, unit: Unit, depth: int = 0) -> Frame | None:
         """A function on its own, once: its parameters are what annotations and defaults say. None when it is under
-        way.
+        way. `depth`: how deep calls are followed, if not as deep as it deserves.
         """
         if unit.node in self._units and not self._can_see_more(unit):
             return self._units[unit.node]
@@ -159,13 +163,13 @@ class Running:
         if module.checked:
             self.run_module(module)
         self._units[unit.node] = None
-        frame = self._run_unit(module, unit)
+        frame = self._run_unit(module, unit, depth)
         if unit.node in self._own_stores:  # it asked for what it stores itself
             self._own_stores.discard(unit.node)
             if unit.node not in self.sought:
                 self._hasty.discard(unit.node)
                 self._forget_outcomes(unit.node)
-                frame = self._run_unit(module, unit)
+                frame = self._run_unit(module, unit, depth)
                 self._own_stores.discard(unit.node)
         return frame
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 import re
 
-from msgspec.structs import replace
-
 from h2dlint.facts.annotations import declared_object
 from h2dlint.facts.attributes import decorator_names
 from h2dlint.facts.domain import (
@@ -26,16 +24,18 @@ from h2dlint.facts.domain import (
     mapped,
 )
 from h2dlint.facts.frame import Frame, key_of
-from h2dlint.facts.modules import ClassInfo, FunctionNode, ModuleInfo, Unit, calls_constructor, holds
+from h2dlint.facts.modules import ClassInfo, FunctionNode, ModuleInfo, Unit, calls_constructor, holds, own_attribute
 from h2dlint.facts.outcomes import CallSite
+from h2dlint.facts.overrides import Overrides
 from h2dlint.facts.parameters import bind_parameters, parameter_names
-from h2dlint.facts.summaries import Summaries, moves_with
+from h2dlint.facts.running import CALLER_DEPTH
+from h2dlint.facts.summaries import moves_with
 
 MAX_MAKERS = 3
 """A class whose objects more other files of the project make or fill is not followed into them."""
 
 
-class Stores(Summaries):
+class Stores(Overrides):
     """The part of a project that knows what objects of its classes hold."""
 
     @property
@@ -67,15 +67,19 @@ class Stores(Summaries):
         unknown = all(map(_says_nothing, values)) and _is_declared_data(info, name)
         if unknown or (values and all(map(_hangs_on_a_flag, values))):
             self._from_elsewhere(info, name, values, tags)
+        elif values and all(map(_is_none, values)):
+            _take(self._assigned_elsewhere(info, name), values, tags)
         del self._open[key]
         if all(isinstance(held, Const) and held.value is None for held in values):
             # Nobody here ever fills it: somebody else does.
-            values.append(self._as_declared(info, name))
+            values.append(self._declared_in_constructor(info, name) or self._as_declared(info, name))
             tags.append(())
         _forget_empty(values, tags)
         value = join(values, tags) if values else self._as_declared(info, name)
         if _holds_nothing(value):  # whoever fills it is out of sight
             value = self._declared_container(info, name) or value
+        if type(value) is Choice:
+            value = self._of_this_class(info, value)
         if self.is_movable(info):
             value = moves_with(value, f"{info.qualname}.{name}")
         value = mapped(value, _written_elsewhere)
@@ -204,9 +208,22 @@ class Stores(Summaries):
                 found.append((_softened(held), site))
         if not found and any(_may_be_none(held) for held in values):  # made empty, and filled later
             found = self._assigned_elsewhere(info, name)
-        if found:
-            values[:] = [held for held, _ in found]
-            tags[:] = [(Tag("caller", site.node, path=site.path),) for _, site in found]
+        _take(found, values, tags)
+
+    def _of_this_class(self, info: ClassInfo, value: Choice) -> Value:
+        """Without the ways on which a method of another class is called than objects of this one have."""
+        ways = [way for way in value.alternatives if all(self.reaches(info, tag) for tag in way.tags)]
+        if len(ways) in (0, len(value.alternatives)):
+            return value
+        return join([way.value for way in ways], [way.tags for way in ways])
+
+    def _declared_in_constructor(self, info: ClassInfo, name: str) -> Value | None:
+        """The object of the project that `self.name: Kind | None = None` speaks of."""
+        constructor = info.methods.get("__init__")
+        for statement in constructor.body if constructor is not None else ():
+            if isinstance(statement, ast.AnnAssign) and own_attribute(statement.target) == name:
+                return declared_object(statement.annotation, self._frame(info.module, None, info.qualname))
+        return None
 
     def _constructed_elsewhere(self, info: ClassInfo) -> list[tuple[Instance, CallSite]]:
         """The objects of a class that functions of other modules make."""
@@ -219,7 +236,7 @@ class Stores(Summaries):
         for module, unit in self.callers_elsewhere(
             info.module, info.name, min(MAX_MAKERS, self.options.max_caller_files)
         ):
-            frame = self._look(module, unit)
+            frame = self._look(module, unit, CALLER_DEPTH)
             for made, site in frame.made if frame is not None else ():
                 if _same_class(made.info, info):
                     found.append((made, site))
@@ -236,18 +253,23 @@ class Stores(Summaries):
         self._assignments_elsewhere[key] = found
         partial_reads = self._partial_reads
         for module in self.modules_storing(name, info.module, self._most_makers):
+            lines = set(module.lines_storing_outside(name)) if info.name in module.text else set()
             for unit in module.units_storing_outside(name) if module.stores_data(name) else ():
-                frame = self._look(module, unit)
+                frame = self._look(module, unit, CALLER_DEPTH)
                 for owner, held, node in frame.outside_stores.get(name, ()) if frame is not None else ():
+                    lines.discard(node.lineno)  # type: ignore[attr-defined]
                     if any(_same_class(info, one) for one in self.lineage(owner)):
                         found.append((held, CallSite(module.path, node)))
+            if found and lines:  # in what is no known object there, and may be one of this class
+                node = next(one for one in ast.walk(module.tree) if getattr(one, "lineno", 0) in lines)
+                found.append((Unknown(f"{info.qualname}.{name}"), CallSite(module.path, node)))
         if partial_reads != self._partial_reads:  # a function that stores it is under way: ask again
             del self._assignments_elsewhere[key]
         return found
 
-    def _look(self, module: ModuleInfo, unit: Unit) -> Frame | None:
+    def _look(self, module: ModuleInfo, unit: Unit, depth: int = 0) -> Frame | None:
         """A function on its own; None when it is under way: then what is found is not all, and it is run again."""
-        frame = self.run_unit(module, unit)
+        frame = self.run_unit(module, unit, depth)
         if frame is None:
             self._hasty.add(unit.node)
             if self._stack and self._stack[-1] is unit.node:
@@ -297,6 +319,13 @@ class Stores(Summaries):
         return [(made, site) for made, site in self._constructions.get(info, []) if not _remakes_itself(info, site)]
 
 
+def _take(found: list[tuple[Value, CallSite]], values: list[Value], tags: list[tuple[Tag, ...]]) -> None:
+    """What other modules store takes the place of what is known so far, if they store anything."""
+    if found:
+        values[:] = [held for held, _ in found]
+        tags[:] = [(Tag("caller", site.node, path=site.path),) for _, site in found]
+
+
 def _written_elsewhere(value: Value) -> Value:
     """A buffer that lives in an object is there to be filled: what it was made of says nothing about what it holds.
     Neither does a None that an object which lives there was made with, or may have been: the class knows who fills it.
@@ -306,10 +335,13 @@ def _written_elsewhere(value: Value) -> Value:
     if isinstance(value, Instance) and value.fields:
         known = ((name, held) for name, held in value.fields if not (_may_be_none(held) and _is_left_open(held)))
         return Instance(value.info, tuple((name, mapped(held, _written_elsewhere)) for name, held in known))
-    if isinstance(value, Mapping) and isinstance(value.item, (Instance, Choice)):
-        return Mapping(value.items, mapped(value.item, _written_elsewhere))
-    if isinstance(value, Sequence) and value.items is None and isinstance(value.item, (Instance, Choice)):
-        return replace(value, item=mapped(value.item, _written_elsewhere))
+    if isinstance(value, Sequence):
+        if value.items is None:
+            return Sequence(None, mapped(value.item, _written_elsewhere), value.length)
+        return Sequence(tuple(mapped(held, _written_elsewhere) for held in value.items))
+    if isinstance(value, Mapping):
+        item = None if value.item is None else mapped(value.item, _written_elsewhere)
+        return Mapping(tuple((key, mapped(held, _written_elsewhere)) for key, held in value.items), item)
     return value
 
 

@@ -27,7 +27,7 @@ from h2dlint.facts.domain import (
     signature,
 )
 from h2dlint.facts.evaluate import evaluate
-from h2dlint.facts.flags import is_availability_name, is_wsl_name
+from h2dlint.facts.flags import Truth, is_availability_name, is_decision_name, is_wsl_name, truth
 from h2dlint.facts.flow import run_body
 from h2dlint.facts.frame import BudgetExceededError, Environment, Frame
 from h2dlint.facts.layout import DENSE_UNRANKED
@@ -57,7 +57,7 @@ class Summaries(Names):
     ) -> Value:
         """What the function returns for these arguments; where it cannot be followed, what it is declared to return."""
         value = self._call_function(function, args, keywords, frame, node, key)
-        if isinstance(value, Const) and _is_stub(function.node):
+        if isinstance(value, Const) and is_stub(function.node):
             value = NOTHING
         returns = None if isinstance(function.node, ast.Lambda) else function.node.returns
         if returns is None or not isinstance(value, Unknown):
@@ -71,7 +71,7 @@ class Summaries(Names):
         function = self.newest(function)
         name = getattr(function.node, "name", "")
         if is_availability_name(name):
-            return Available()
+            return self._decision(function, args, keywords, frame, node) if is_decision_name(name) else Available()
         wrapped = self._decorated(function, frame, node)
         if wrapped is not None:
             return self._call_wrapped(wrapped, function, args, keywords, frame, node)
@@ -104,6 +104,17 @@ class Summaries(Names):
             if key:
                 frame.store_attribute(f"{key}.{name}", held, node)
         return value
+
+    def _decision(
+        self, function: Function, args: list[Value], keywords: dict[str, Value], frame: Frame, node: ast.AST
+    ) -> Value:
+        """What a function that decides whether to pin comes to: a configuration may have a say in it beside what the
+        machine can.
+        """
+        if frame.depth >= MAX_DEPTH or function.node in self._stack:
+            return Available()
+        value, _, _ = self._run_call(function, args, keywords, {}, frame, node)
+        return value if truth(value) in (Truth.SOFT_TRUE, Truth.CONFIG) else Available()
 
     def _note_haste(self, function: Function, frame: Frame) -> None:
         """A function that calls one which is still being looked at, further out, is run again at the end."""
@@ -341,11 +352,19 @@ def _is_known_object(function: Function, key: str, frame: Frame) -> bool:
     return receiver.fields is not None or (key != "" and key == frame.self_name)
 
 
-def _is_stub(node: ast.AST) -> bool:
+def is_stub(node: ast.AST) -> bool:
     """Whether a function has nothing in its body: what it does, a subclass says."""
-    if isinstance(node, ast.Lambda) or _says_none(node):
+    if isinstance(node, ast.Lambda) or (_says_none(node) and not _is_left_open(node)):
         return False
     return all(_is_text(one) or isinstance(one, (ast.Pass, ast.Raise)) for one in getattr(node, "body", ()))
+
+
+def _is_left_open(node: ast.AST) -> bool:
+    """Whether a function says itself that others fill it in."""
+    if any(name.rpartition(".")[2] == "abstractmethod" for name in decorator_names(node)):
+        return True
+    last = getattr(node, "body", [None])[-1]
+    return isinstance(last, ast.Raise) and last.exc is not None and "NotImplemented" in ast.unparse(last.exc)
 
 
 def _says_none(node: ast.AST) -> bool:
