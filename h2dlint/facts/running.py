@@ -165,12 +165,10 @@ class Running:
         self._units[unit.node] = None
         frame = self._run_unit(module, unit, depth)
         if unit.node in self._own_stores:  # it asked for what it stores itself
+            self._hasty.discard(unit.node)
+            self._forget_outcomes(unit.node)
+            frame = self._run_unit(module, unit, depth)
             self._own_stores.discard(unit.node)
-            if unit.node not in self.sought:
-                self._hasty.discard(unit.node)
-                self._forget_outcomes(unit.node)
-                frame = self._run_unit(module, unit, depth)
-                self._own_stores.discard(unit.node)
         return frame
 
     def _forget_outcomes(self, root: ast.AST) -> None:
