@@ -44,11 +44,24 @@ class Names(Running):
             self.outcomes.pop(key, None)  # those of an earlier reading: another tree
             self.asked_roots.pop(key, None)
             info = self._modules[key] = ModuleInfo(path, text, tree, self._finder.module_name(key), key)
+        elif not info.checked:
+            self._look_closer(info)
         info.path = path
         info.checked = True
         self._under_check = key
         self.spent = Spent()
         return info
+
+    def _look_closer(self, module: ModuleInfo) -> None:
+        """Forget the objects that functions of a module made for others, who do not follow calls so far: now it is
+        checked.
+        """
+        makers = {maker for info in module.classes.values() for _, _, maker in self._constructions.pop(info, ())}
+        again = {unit.node for unit in module.units if unit.node in makers and self._units.get(unit.node) is not None}
+        for node in again:
+            del self._units[node]
+        self.outcomes[module.file] = [one for one in self.outcomes.get(module.file, ()) if one.root not in again]
+        self._asked_callers.difference_update(module.classes.values())
 
     def load(self, file: str, whole: bool = False) -> ModuleInfo | None:
         """The module in a file of the project, read when it is first asked for; `whole`: with all its functions."""

@@ -87,7 +87,8 @@ class Running:
         self._units: dict[ast.AST, Frame | None] = {}
         self._summaries: dict[object, tuple[Value, Environment, events.Effect | None]] = {}
         self._attributes: dict[tuple[int, str], Value] = {}
-        self._constructions: dict[ClassInfo, list[tuple[Instance, ast.AST]]] = {}
+        self._constructions: dict[ClassInfo, list[tuple[Instance, ast.AST, ast.AST | None]]] = {}
+        """The objects that a class's own module makes: where, and for which function that is looked at."""
         self._assignments_elsewhere: dict[tuple[ClassInfo, str], list[tuple[Value, CallSite]]] = {}
         self._constructions_elsewhere: dict[ClassInfo, list[tuple[Instance, CallSite]]] = {}
         self._filled_later: dict[tuple[ClassInfo, str], bool] = {}

@@ -316,7 +316,7 @@ class Stores(Overrides):
             for method in info.methods.values():
                 if decorator_names(method) & {"classmethod", "staticmethod"}:  # a factory, with `cls(...)`
                     self.run_unit(info.module, info.module.unit_of_node[method])
-        return [(made, site) for made, site in self._constructions.get(info, []) if not _remakes_itself(info, site)]
+        return [(made, site) for made, site, _ in self._constructions.get(info, []) if not _remakes_itself(info, site)]
 
 
 def _take(found: list[tuple[Value, CallSite]], values: list[Value], tags: list[tuple[Tag, ...]]) -> None:

@@ -269,7 +269,7 @@ class Summaries(Names):
         """An object of a project class: what its constructor stores, given these arguments."""
         made = self._construct(info, args, keywords, frame, node)
         if isinstance(made, Instance) and frame.module is info.module:
-            self._constructions.setdefault(info, []).append((made, node))
+            self._constructions.setdefault(info, []).append((made, node, frame.root))
         elif isinstance(made, Instance):
             frame.made.append((made, CallSite(frame.module.path, node, frame.function)))
         return made
