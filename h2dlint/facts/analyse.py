@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from h2dlint.facts.callers import ask_callers, called_as, seen_from_here
 from h2dlint.facts.copies import Copy, Follows, Pitfall, Place, Verdict
 from h2dlint.facts.describe import span_of
-from h2dlint.facts.hidden_waits import units_that_may_wait
+from h2dlint.facts.hidden_waits import hangs_on_its_callers, units_that_may_wait
 from h2dlint.facts.merge import hazards_in, merged
 from h2dlint.facts.mirrors import unused_mirrors
 from h2dlint.facts.mistakes import PINS, mistakes
@@ -96,7 +96,7 @@ def _run(
     project.settle(module)
     ask_callers(project, module, asked)
     ask_who_waits(project, module, asked)
-    for unit in [*pinning, *waiting]:
+    for unit in [*pinning, *filter(hangs_on_its_callers, waiting)]:
         project.run_callers(module, called_as(unit), {unit.node})
 
 

@@ -75,10 +75,14 @@ SYMBOLS = {
 _COMPARE = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"}
 
 _NO_ROW = Op(Effect.QUERY)
+_WITH_PARTS = frozenset({Array, Sequence, Choice})
+"""Values that are tensors, or may hold some."""
 
 
 def binary(left: Value, right: Value, op: ast.operator, node: ast.AST, frame: Frame) -> Value:
     """`left op right`: arithmetic on tensors makes fresh memory, on integers a size."""
+    if type(left) not in _WITH_PARTS and type(right) not in _WITH_PARTS:
+        return _number(left, right, op)
     if (type(left) is Choice or type(right) is Choice) and flat_arrays((left, right))[0]:
         ways = [
             (binary(one[0] or NOTHING, one[1] or NOTHING, op, node, frame), tags)
@@ -264,15 +268,18 @@ def device_test(node: ast.Compare, left: Value, right: Value) -> Value | None:
     return Available() if holds else Const(False)
 
 
+_NEVER_NONE = frozenset(
+    {Array, Sequence, Mapping, Instance, Function, Class, Number, DeviceValue, DType, Loader, Partial}
+)
+
+
 def _identity(left: Value, right: Value, same: bool) -> Value:
     if isinstance(right, Const) and right.value is None:
         if isinstance(left, Const):
             return Const((left.value is None) == same, left.soft)
         if isinstance(left, Array) and left.by_name:
             return NOTHING  # a name says where a tensor would be, not that there is one
-        if isinstance(
-            left, (Array, Sequence, Mapping, Instance, Function, Class, Number, DeviceValue, DType, Loader, Partial)
-        ):
+        if type(left) in _NEVER_NONE:
             return Const(not same)
         return NOTHING
     if isinstance(left, Const) and isinstance(right, Const) and isinstance(right.value, bool):

@@ -35,10 +35,12 @@ from h2dlint.facts.torch_api import DTYPES, METHODS, Effect
 def attribute_of(value: Value, node: ast.Attribute, frame: Frame) -> Value:
     """`value.attr`."""
     name = node.attr
-    if isinstance(value, Named):
-        return named_attribute(f"{value.name}.{name}")
+    if isinstance(value, Unknown):
+        return _unknown_attribute(value, name, node)
     if isinstance(value, Instance):
         return instance_attribute(value, name, node, frame)
+    if isinstance(value, Named):
+        return named_attribute(f"{value.name}.{name}")
     if isinstance(value, Array):
         return _array_attribute(value, name, node, frame)
     if isinstance(value, ModuleValue):
@@ -51,8 +53,6 @@ def attribute_of(value: Value, node: ast.Attribute, frame: Frame) -> Value:
         return value.any_item()  # `x.max(dim=0).values`
     if isinstance(value, (Sequence, Mapping, Loader)):
         return Method(value, name)
-    if isinstance(value, Unknown):
-        return _unknown_attribute(value, name, node)
     return NOTHING
 
 
@@ -112,13 +112,17 @@ def _bound(function: Function, receiver: Value, node: ast.AST, frame: Frame) -> 
     return bound
 
 
-def decorator_names(node: ast.AST) -> set[str]:
+def decorator_names(node: ast.AST) -> frozenset[str]:
     """The dotted names of a function's decorators, calls taken for what they call."""
-    names = set()
-    for decorator in getattr(node, "decorator_list", ()):
-        target = decorator.func if isinstance(decorator, ast.Call) else decorator
-        names.add(key_of(target))
-    return names
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return frozenset(map(_decorator_name, decorators)) if decorators else _NONE
+
+
+_NONE: frozenset[str] = frozenset()
+
+
+def _decorator_name(decorator: ast.expr) -> str:
+    return key_of(decorator.func if isinstance(decorator, ast.Call) else decorator)
 
 
 _TRANSPARENT = frozenset(
@@ -136,8 +140,7 @@ _TRANSPARENT = frozenset(
 
 def is_transparent(decorator: ast.expr) -> bool:
     """Whether a decorator is known not to change what a call gives."""
-    target = decorator.func if isinstance(decorator, ast.Call) else decorator
-    return key_of(target).rpartition(".")[2] in _TRANSPARENT
+    return _decorator_name(decorator).rpartition(".")[2] in _TRANSPARENT
 
 
 def class_member(info: object, name: str, frame: Frame, depth: int = 0) -> Value | None:

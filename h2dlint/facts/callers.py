@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from collections.abc import Iterable
 from functools import lru_cache
 
 from msgspec.structs import replace
@@ -95,11 +96,12 @@ def _may_be_called_elsewhere(unit: Unit) -> bool:
 
 def _hangs_on_parameters(unit: Unit, places: list[ast.expr]) -> bool:
     """Whether what callers pass may decide what happens at these places of the function."""
-    reached = _names_behind(unit.node, places)
-    return any(parameter.arg in reached and not _is_plain(parameter) for parameter in _parameters(unit))
+    reached = names_behind(unit.node, places)
+    return any(parameter.arg in reached and not _is_plain(parameter) for parameter in parameters_of(unit))
 
 
-def _parameters(unit: Unit) -> list[ast.arg]:
+def parameters_of(unit: Unit) -> list[ast.arg]:
+    """The parameters of a function, without the object that a method belongs to."""
     arguments = unit.node.args
     return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs][unit.owner is not None :]
 
@@ -113,7 +115,7 @@ def _is_plain(parameter: ast.arg) -> bool:
     return annotation in _PLAIN or parameter.arg in ("device", "dtype")
 
 
-def _names_behind(function: ast.AST, places: list[ast.expr]) -> set[str]:
+def names_behind(function: ast.AST, places: Iterable[ast.AST]) -> set[str]:
     """The variables that some expressions of a function are made of, over all its assignments."""
     made_of = _made_of(function)
     found: set[str] = set()

@@ -133,7 +133,7 @@ def _callee(node: ast.Call, frame: Frame, evaluate: Evaluate) -> tuple[Value, st
 
 
 def _method(value: Value, func: ast.Attribute, frame: Frame, key: str) -> Value:
-    if isinstance(value, (Array, Sequence, Mapping, Unknown, Const)):
+    if type(value) in _WITH_METHODS:
         return Method(value, func.attr, key)
     if isinstance(value, Super):
         return _super_method(value, func, frame)
@@ -143,6 +143,10 @@ def _method(value: Value, func: ast.Attribute, frame: Frame, key: str) -> Value:
         return found if not isinstance(found, Unknown) else Method(value, func.attr, key)
     found = attribute_of(value, func, frame)
     return Method(value, func.attr, key) if isinstance(found, Unknown) else found
+
+
+_WITH_METHODS = frozenset({Array, Sequence, Mapping, Unknown, Const})
+"""Values of which every attribute that is called is taken for a method."""
 
 
 def _with_overrides(value: Instance, key: str, frame: Frame) -> Instance:
@@ -204,8 +208,10 @@ def _call_one(
         isinstance(callee, (Function, Class)) or (isinstance(callee, Named) and callee.name.startswith("builtins."))
     ):
         transfers.not_a_tensor(node, frame)
-    if isinstance(callee, (Method, Unknown, Named)):
-        _hands_over(callee, [*args, *keywords.values()], node, frame)
+    if type(callee) in _NOT_FOLLOWED:
+        _hands_over(callee, [*args, *keywords.values()] if keywords else args, node, frame)
+    if isinstance(callee, Method):
+        return _call_method(callee, args, keywords, node, frame)
     if isinstance(callee, Function):
         result = frame.interpreter.call_function(callee, args, keywords, frame, node, key)
         return _as_the_settings_say(result, callee, node, frame)
@@ -213,8 +219,6 @@ def _call_one(
         return frame.interpreter.construct(callee.info, args, keywords, frame, node)
     if isinstance(callee, Named):
         return call_named(callee.name, args, keywords, node, frame)
-    if isinstance(callee, Method):
-        return _call_method(callee, args, keywords, node, frame)
     if isinstance(callee, Partial):
         return _call_one(
             callee.function, [*callee.args, *args], {**dict(callee.keywords), **keywords}, node, frame, key
@@ -226,6 +230,9 @@ def _call_one(
     if isinstance(callee, Unknown) and is_availability_name(callee.key):
         return Available()
     return _call_unknown(args, keywords, node, frame)
+
+
+_NOT_FOLLOWED = frozenset({Method, Unknown, Named})
 
 
 def _as_the_settings_say(result: Value, callee: Function, node: ast.Call, frame: Frame) -> Value:
@@ -240,11 +247,16 @@ def _hands_over(callee: Value, args: list[Value], node: ast.Call, frame: Frame) 
     if isinstance(callee, Method) and callee.name in _FILLERS and args:
         events.write(frame, args[0], node)
         return
-    events.hand_pointers(frame, args, node, _is_queued)
+    if frame.allocated:
+        events.hand_pointers(frame, args, node, _is_queued)
+    if not args:
+        return
     foreign = isinstance(callee, Unknown) or (isinstance(callee, Method) and isinstance(callee.receiver, Unknown))
     if foreign or (isinstance(callee, Named) and callee.name.partition(".")[0] not in ("torch", "numpy", "builtins")):
         for value in args:
-            events.read(frame, [one for one in arrays_of(value) if one.kind == "ndarray"], node, certain=False)
+            for array in arrays_of(value):
+                if array.kind == "ndarray":
+                    events.read(frame, (array,), node, certain=False)
 
 
 def _is_queued(node: ast.Call) -> bool:
@@ -307,17 +319,21 @@ def _call_method(method: Method, args: list[Value], keywords: dict[str, Value], 
     if method.name == "cudaHostRegister":
         _register(args, node, frame)
         return NOTHING
+    if isinstance(receiver, Unknown):
+        if is_availability_name(method.name):
+            return Available()
+        if is_wsl_name(method.name):
+            return Const(False)
+        return torch_calls.call_method(receiver, method.name, args, keywords, node, frame, method.key)
     if isinstance(receiver, Array) and receiver.kind == "ndarray":
         return numpy_calls.call_ndarray(receiver, method.name, args, keywords, node, frame)
     if isinstance(receiver, Loader):
         return receiver.batch if method.name == "__next__" else receiver if method.name == "__iter__" else NOTHING
     if isinstance(receiver, (Sequence, Mapping)):
         return builtin_calls.call_container(receiver, method, args, keywords, node, frame)
-    if isinstance(receiver, Unknown) and is_availability_name(method.name):
-        return Available()
-    if isinstance(receiver, (Unknown, Instance)) and is_wsl_name(method.name):
+    if isinstance(receiver, Instance) and is_wsl_name(method.name):
         return Const(False)
-    if isinstance(receiver, (Array, Unknown, Instance)):
+    if isinstance(receiver, (Array, Instance)):
         return torch_calls.call_method(receiver, method.name, args, keywords, node, frame, method.key)
     return NOTHING
 

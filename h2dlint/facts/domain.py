@@ -8,8 +8,10 @@ so that a verdict can name it. Joins never invent: what is not known stays `Unkn
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from enum import Enum
+from itertools import repeat
+from operator import is_
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -365,6 +367,8 @@ def signature(value: Value) -> object:
     """What makes two values the same for a join: everything but storage, size symbols and provenance."""
     if type(value) is Unknown:
         return ("unknown", value.key)
+    if type(value) in _BY_VALUE:
+        return value
     if type(value) is Array:
         return (
             value.kind,
@@ -397,6 +401,8 @@ def signature(value: Value) -> object:
 
 
 _PLAIN = frozenset({bool, int, float, str, bytes})
+_BY_VALUE = frozenset({Available, ConfigFlag, PinnedTest, DType, DeviceValue, Named, Class, ModuleValue, Stream, Event})
+"""Values that are the same where they are equal, and that can always be hashed."""
 
 
 def _hashable(value: object) -> bool:
@@ -413,23 +419,15 @@ def join(values: Values, tags: Iterable[tuple[Tag, ...]] | None = None) -> Value
     `tags`, one tuple for each value, says which way each of them came.
     """
     values = list(values)
-    if values and all(value is values[0] for value in values):
+    if values and all(map(is_, values, repeat(values[0]))):
         return values[0]
     found: dict[object, Alternative] = {}
-    tag_list = list(tags) if tags is not None else None
-    for position, value in enumerate(values):
-        extra = tag_list[position] if tag_list else ()
-        for alternative in alternatives(value):
-            key = signature(alternative.value)
-            if key not in found:
-                merged = (
-                    alternative.tags + tuple(tag for tag in extra if tag not in alternative.tags)
-                    if extra
-                    else alternative.tags
-                )
-                found[key] = Alternative(alternative.value, merged)
-            elif type(alternative.value) is Array and alternative.value.memory is Memory.PINNED:
-                found[key] = _which_of_both(found[key], alternative.value)
+    for value, extra in zip(values, repeat(()) if tags is None else tags, strict=False):
+        if type(value) is not Choice:
+            _add(value, (), extra, found)
+            continue
+        for way in value.alternatives:
+            _add(way.value, way.tags, extra, found)
     ways = list(found.values())
     if not ways:
         return NOTHING
@@ -441,6 +439,16 @@ def join(values: Values, tags: Iterable[tuple[Tag, ...]] | None = None) -> Value
     if len(ways) > MAX_ALTERNATIVES:
         ways = [*ways[: MAX_ALTERNATIVES - 1], Alternative(NOTHING)]
     return Choice(tuple(ways))
+
+
+def _add(held: Value, kept: tuple[Tag, ...], extra: tuple[Tag, ...], found: dict[object, Alternative]) -> None:
+    """Enter one more way that a joined value can be, with the tags that it had and those of the way it comes now."""
+    key = signature(held)
+    if key not in found:
+        more = tuple([tag for tag in extra if tag not in kept]) if kept else extra
+        found[key] = Alternative(held, kept + more)
+    elif type(held) is Array and held.memory is Memory.PINNED:
+        found[key] = _which_of_both(found[key], held)
 
 
 def _which_of_both(way: Alternative, other: Array) -> Alternative:
@@ -476,6 +484,9 @@ def one_of_several(value: Value) -> Value:
 
 def _join_containers(ways: list[Alternative]) -> Value | None:
     """Sequences that differ become one sequence of what an item may be; the empty one adds nothing."""
+    first = type(ways[0].value)
+    if first is not Mapping and first is not Sequence:
+        return None
     if all(type(way.value) is Mapping for way in ways):
         return _join_mappings([way.value for way in ways if isinstance(way.value, Mapping)])
     if not all(type(way.value) is Sequence for way in ways):
@@ -542,11 +553,13 @@ def without_none(value: Value) -> Value:
     return Choice(ways) if len(ways) > 1 or ways[0].tags else ways[0].value
 
 
-def arrays_of(value: Value) -> Iterator[Array]:
+def arrays_of(value: Value) -> tuple[Array, ...]:
     """Every array among the alternatives."""
-    for way in alternatives(value):
-        if type(way.value) is Array:
-            yield way.value
+    if type(value) is Array:
+        return (value,)
+    if type(value) is not Choice:
+        return ()
+    return tuple([way.value for way in value.alternatives if type(way.value) is Array])
 
 
 def unknown_tensor(device: Device = SOMEWHERE, trail: Trail | None = None, **fields: Any) -> Array:

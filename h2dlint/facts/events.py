@@ -24,6 +24,7 @@ from h2dlint.facts.domain import (
     POINTER,
     POINTER_INTO,
     Array,
+    Choice,
     Instance,
     Mapping,
     Memory,
@@ -121,7 +122,7 @@ NOTHING_IN_FLIGHT = InFlight()
 def state_of(frame: Frame) -> InFlight:
     """What is in flight now."""
     found = frame.env.get(IN_FLIGHT)
-    return found if isinstance(found, InFlight) else NOTHING_IN_FLIGHT
+    return found if type(found) is InFlight else NOTHING_IN_FLIGHT
 
 
 def set_state(frame: Frame, before: InFlight, ends: list[InFlight]) -> None:
@@ -208,11 +209,9 @@ def _is_followed(array: Array) -> bool:
 
 
 def hand_pointers(frame: Frame, values: Iterable[Value], node: ast.Call, is_queued: Callable[[ast.Call], bool]) -> None:
-    """A call that only queues its work is given addresses: of pinned memory that was allocated here, torch knows
-    nothing of it.
+    """A call that only queues its work is given addresses: of pinned memory that was allocated here, if there is any,
+    torch knows nothing of it.
     """
-    if not frame.allocated:
-        return
     state = state_of(frame)
     for storage, certain in dict(_addresses(values)).items():
         if storage in frame.allocated and is_queued(node):
@@ -257,16 +256,17 @@ def read(frame: Frame, arrays: Iterable[Array], node: ast.AST, certain: bool = T
 
 def read_value(frame: Frame, value: Value, node: ast.AST) -> None:
     """The host looks at the elements of whatever tensors `value` may be, or hold."""
-    for way in alternatives(value):
-        held = way.value
-        if isinstance(held, Array):
-            read(frame, [held], node)
-        elif isinstance(held, Sequence):
-            for item in held.items or ():
-                read_value(frame, item, node)
-        elif isinstance(held, Mapping):
-            for _, item in held.items:
-                read_value(frame, item, node)
+    if type(value) is Choice:
+        for way in value.alternatives:
+            read_value(frame, way.value, node)
+    elif type(value) is Array:
+        read(frame, (value,), node)
+    elif type(value) is Sequence:
+        for item in value.items or ():
+            read_value(frame, item, node)
+    elif type(value) is Mapping:
+        for _, item in value.items:
+            read_value(frame, item, node)
 
 
 def _is_born_in(flight: Flight, array: Array) -> bool:

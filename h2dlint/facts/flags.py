@@ -28,6 +28,7 @@ from h2dlint.facts.domain import (
     ModuleValue,
     PinnedTest,
     Sequence,
+    Unknown,
     Value,
 )
 from h2dlint.facts.torch_api import AVAILABILITY
@@ -82,9 +83,15 @@ def is_wsl_name(dotted: str) -> bool:
     return bool(_WSL.search(dotted.rpartition(".")[2]))
 
 
+_OBJECTS = frozenset({Function, Class, Instance, Method, ModuleValue, DType, DeviceValue, Loader})
+"""What is true whatever it holds."""
+
+
 def truth(value: Value) -> Truth:
     """The truth of a value as a condition or a flag."""
     kind = type(value)
+    if kind is Unknown:
+        return Truth.UNKNOWN
     if isinstance(value, Const):
         holds = bool(value.value)
         if value.soft:
@@ -94,7 +101,7 @@ def truth(value: Value) -> Truth:
         return Truth.AVAILABLE
     if kind is ConfigFlag:
         return Truth.CONFIG
-    if kind in (Function, Class, Instance, Method, ModuleValue, DType, DeviceValue, Loader):
+    if kind in _OBJECTS:
         return Truth.TRUE
     if isinstance(value, Array):
         return Truth.TRUE if value.kind == "module" else Truth.UNKNOWN

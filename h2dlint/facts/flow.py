@@ -91,15 +91,20 @@ def _annotated(statement: ast.AnnAssign, frame: Frame) -> bool:
 
 def assign(target: ast.expr, value: Value, statement: ast.AST, frame: Frame) -> None:
     """One assignment target."""
-    if isinstance(target, ast.Subscript):
+    if isinstance(target, ast.Name):
+        name = target.id
+        if name in frame.outer_names:
+            frame.rebind(name, value)
+        elif name in frame.globals:
+            frame.stores.setdefault("global " + name, []).append((value, statement))
+            frame.env[name] = value
+        else:
+            frame.forget(name)
+            frame.env[name] = value
+    elif isinstance(target, ast.Subscript):
         _assign_element(target, value, frame)
     elif isinstance(target, ast.Attribute):
         _assign_attribute(target, value, statement, frame)
-    elif isinstance(target, ast.Name) and target.id in frame.outer_names:
-        frame.rebind(target.id, value)
-    elif isinstance(target, ast.Name) and target.id in frame.globals:
-        frame.stores.setdefault("global " + target.id, []).append((value, statement))
-        frame.env[target.id] = value
     else:
         bind_target(target, value, frame)
 

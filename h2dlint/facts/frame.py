@@ -266,7 +266,7 @@ class Frame:
 
     def forget(self, name: str) -> None:
         """Attributes of a rebound variable are no longer known by its name."""
-        if name.partition(".")[0] in self.dotted:
+        if self.dotted and name.partition(".")[0] in self.dotted:
             prefix = name + "."
             for key in [key for key in self.env if key.startswith(prefix)]:
                 del self.env[key]
@@ -279,9 +279,11 @@ def join_environments(
     joined = dict(left)
     for name, value in right.items():
         other = left.get(name)
+        if other is value:
+            continue
         if other is None:
             joined[name] = value
-        elif other is not value:
+        else:
             met = other.meet(value) if name == IN_FLIGHT else None
             joined[name] = met if met is not None else join((other, value), (left_tags, right_tags))
     return joined
@@ -292,10 +294,12 @@ def key_of(node: ast.AST) -> str:
 
     Nobody writes a hundred names in a row; who generates ten thousand would wait for all of them at each dot.
     """
-    if isinstance(node, ast.Name):
+    if type(node) is ast.Name:
         return node.id
-    if not isinstance(node, ast.Attribute):
+    if type(node) is not ast.Attribute:
         return ""
+    if type(node.value) is ast.Name:
+        return f"{node.value.id}.{node.attr}"
     names: list[str] = []
     while isinstance(node, ast.Attribute) and len(names) < _MAX_DOTS:
         names.append(node.attr)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import os
+from collections import defaultdict
 from typing import Any, TypeAlias
 
 from h2dlint.facts import events
@@ -27,18 +28,18 @@ class Grounds:
 
     def __init__(self) -> None:
         self._answers: dict[Question, Answer] = {}
-        self._reads: dict[object, set[Question]] = {}
-        self._asks: dict[object, set[object]] = {}
+        self._reads: defaultdict[object, set[Question]] = defaultdict(set)
+        self._asks: defaultdict[object, set[object]] = defaultdict(set)
         self._current: object = None
 
     def note(self, question: Question, answer: Answer = ()) -> None:
         """The node at work read this."""
         self._answers[question] = answer
-        self._reads.setdefault(self._current, set()).add(question)
+        self._reads[self._current].add(question)
 
     def ask(self, node: object) -> None:
         """The node at work uses what `node` is."""
-        self._asks.setdefault(self._current, set()).add(node)
+        self._asks[self._current].add(node)
 
     def start(self, node: object) -> None:
         """From here on `node` is at work, on its own."""
@@ -47,10 +48,7 @@ class Grounds:
     def enter(self, node: object) -> object:
         """From here on `node` is at work, for the one that was so far; answers that one, for `leave`."""
         before, self._current = self._current, node
-        asked = self._asks.get(before)
-        if asked is None:
-            asked = self._asks[before] = set()
-        asked.add(node)
+        self._asks[before].add(node)
         return before
 
     def leave(self, before: object) -> None:
@@ -234,6 +232,10 @@ class Grounded(Stores):
             self.grounds.leave(before)
 
     def resolve(self, module: ModuleInfo, name: str) -> Value:
+        known = module.resolved.get(name)
+        if known is not None:
+            self.grounds.ask((module, name))
+            return known
         before = self.grounds.enter((module, name))
         try:
             return super().resolve(module, name)
@@ -241,6 +243,12 @@ class Grounded(Stores):
             self.grounds.leave(before)
 
     def class_bases(self, info: ClassInfo) -> list[Value]:
+        if not info.node.bases:
+            return []
+        known = self._bases.get(info)
+        if known is not None:
+            self.grounds.ask(("bases", info))
+            return known
         before = self.grounds.enter(("bases", info))
         try:
             return super().class_bases(info)
@@ -248,6 +256,10 @@ class Grounded(Stores):
             self.grounds.leave(before)
 
     def run_module(self, module: ModuleInfo) -> Frame:
+        known = self._globals.get(id(module))
+        if known is not None:
+            self.grounds.ask(("body", module))
+            return known
         before = self.grounds.enter(("body", module))
         try:
             return super().run_module(module)
@@ -287,6 +299,10 @@ class Grounded(Stores):
         return found
 
     def attribute(self, info: ClassInfo, name: str) -> Value:
+        known = self._attributes.get((id(info), name))
+        if known is not None:
+            self.grounds.ask(("attribute", info, name))
+            return known
         before = self.grounds.enter(("attribute", info, name))
         try:
             return super().attribute(info, name)

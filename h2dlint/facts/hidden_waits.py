@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Collection, Iterator
 
+from h2dlint.facts.callers import names_behind, parameters_of
 from h2dlint.facts.copies import Pitfall
 from h2dlint.facts.modules import FunctionNode, ModuleInfo, Unit, holds
 
@@ -34,8 +35,9 @@ def units_that_may_wait(module: ModuleInfo, wanted: Collection[Pitfall]) -> Iter
         text = module.text
         ends = (match.end() - 1 for match in _SUBSCRIPT.finditer(text))
         indexed = sorted({module.line_at(end) for end in ends if not _GENERIC.search(text, max(end - 40, 0), end)})
+    places = module.lines_with(_PLACES)
     for unit in module.units:
-        if holds(unit.node, data) or (holds(unit.node, indexed) and _may_send_by_index(unit, module)):
+        if holds(unit.node, data) or (holds(unit.node, indexed) and _may_send_by_index(unit, module, places)):
             yield unit
 
 
@@ -49,25 +51,57 @@ def _lines_that_make(module: ModuleInfo) -> list[int]:
     return sorted(found)
 
 
-def _may_send_by_index(unit: Unit, module: ModuleInfo) -> bool:
+def hangs_on_its_callers(unit: Unit) -> bool:
+    """Whether what a function is given may decide over its hidden waits: what it indexes, and what it makes tensors of
+    and where. What a function inside another sees of that is as good as given.
+    """
+    if unit.parent is not None:
+        return True
+    arguments = unit.node.args
+    more = [one for one in (arguments.vararg, arguments.kwarg) if one is not None]
+    parameters = {one.arg for one in (*parameters_of(unit), *more) if not _is_number(one)}
+    if not parameters:
+        return False
+    places = [node for node in _nodes_of(unit.node) if type(node) is ast.Subscript or _makes(node)]
+    return not parameters.isdisjoint(names_behind(unit.node, places))
+
+
+def _is_number(parameter: ast.arg) -> bool:
+    return isinstance(parameter.annotation, ast.Name) and parameter.annotation.id in _PLAIN_TYPES
+
+
+_PLAIN_TYPES = frozenset(["int", "float", "str", "bool"])
+_MAKERS = frozenset(["new_tensor", "tensor", "as_tensor", "asarray"])
+
+
+def _makes(node: ast.AST) -> bool:
+    if type(node) is not ast.Call:
+        return False
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    return name in _MAKERS or name.endswith("Tensor")
+
+
+def _may_send_by_index(unit: Unit, module: ModuleInfo, places: list[int]) -> bool:
     """Whether the function indexes with something that may be host data, or assigns into a place, in what may be on a
     device: it speaks of devices itself, or somebody who calls it does, or what it indexes is no variable of
-    its own.
+    its own. `places`: the lines that speak of devices, in order.
     """
     function = unit.node
     numbers: set[str] | None = None
     own: set[str] | None = None
-    places = _speaks_of_devices(unit, module) or any(
-        _speaks_of_devices(caller, module) for caller in module.units_calling(function.name) if caller is not unit
-    )
+    told: bool | None = None
     for node in _nodes_of(function):
-        if not isinstance(node, ast.Subscript):
+        if type(node) is not ast.Subscript:
             continue
         if isinstance(node.ctx, ast.Load) and _is_plain(node.slice, ()):
             continue
         if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
             continue
-        if not places:
+        if told is None:
+            told = holds(function, places) or any(
+                holds(caller.node, places) for caller in module.units_calling(function.name) if caller is not unit
+            )
+        if not told:
             own = _bound_in(function) if own is None else own
             if not _is_from_outside(node, own):
                 continue
@@ -76,10 +110,6 @@ def _may_send_by_index(unit: Unit, module: ModuleInfo) -> bool:
         if isinstance(node.ctx, ast.Store) or not _is_plain(node.slice, numbers):
             return True
     return False
-
-
-def _speaks_of_devices(unit: Unit, module: ModuleInfo) -> bool:
-    return any(_PLACES.search(line) for line in module.lines[unit.node.lineno - 1 : unit.node.end_lineno])
 
 
 def _bound_in(function: FunctionNode) -> set[str]:
@@ -99,18 +129,29 @@ def _is_from_outside(node: ast.Subscript, own: Collection[str]) -> bool:
     return base.id not in own if isinstance(base, ast.Name) else isinstance(base, ast.Attribute)
 
 
+_LEAVES = frozenset(
+    {ast.Name, ast.Constant, ast.Load, ast.Store, ast.Pass, ast.Import, ast.ImportFrom, str, type(None)}
+)
+
+
 def _nodes_of(function: FunctionNode) -> Iterator[ast.AST]:
-    """What the function's body holds, without annotations."""
+    """What the function's body holds, without annotations, names and constants."""
     stack: list[ast.AST] = list(function.body)
     while stack:
         node = stack.pop()
+        if type(node) in _LEAVES:
+            continue
         yield node
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             stack.extend(node.body)
         elif isinstance(node, ast.AnnAssign):
             stack.extend(child for child in (node.target, node.value) if child is not None)
         else:
-            stack.extend(ast.iter_child_nodes(node))
+            for held in map(node.__dict__.get, node._fields):
+                if type(held) is list:
+                    stack.extend(held)
+                elif isinstance(held, ast.AST):
+                    stack.append(held)
 
 
 def _numbers_in(function: FunctionNode) -> set[str]:

@@ -123,8 +123,10 @@ _WORD = re.compile(rb"\w+")
 
 def words_in(text: bytes, patterns: tuple[re.Pattern[bytes], ...]) -> set[bytes]:
     """The words of all that the patterns catch in a text."""
+    if patterns in (CALLS, STORES):  # what these catch is a word
+        return set(patterns[0].findall(text))
     caught = {part for pattern in patterns for part in pattern.findall(text)}
-    return {word for part in caught for word in _WORD.findall(part)}
+    return set(_WORD.findall(b"\n".join(caught)))
 
 
 def searched_files(top: str, deep: bool) -> list[str] | None:

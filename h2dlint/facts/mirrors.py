@@ -9,13 +9,14 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from h2dlint.facts.copies import Copy, Direction, Pitfall, Verdict
 from h2dlint.facts.describe import span_of
 from h2dlint.facts.domain import Array, Instance
-from h2dlint.facts.modules import ClassInfo, ModuleInfo
+from h2dlint.facts.modules import ClassInfo, ModuleInfo, statements
 from h2dlint.facts.pitfalls import named_as_device
 from h2dlint.facts.project import Project
 from h2dlint.facts.questions import Kinds
@@ -28,8 +29,13 @@ _BY_NAME = re.compile(r"getattr\(|setattr\(|__dict__|vars\(")
 
 def unused_mirrors(project: Project, module: ModuleInfo) -> Iterator[Copy]:
     """A record for each pair whose host side nobody is seen to use."""
+    if not module.classes or _BY_NAME.search(module.text):
+        return
+    one_sided = _used_on_one_side(module.text)
     for info in module.classes.values():
         for attribute, call in _pairs_made(info):
+            if not one_sided(attribute):
+                continue
             sides = _sides(project, info, attribute)
             if sides is not None:
                 project.note((Kinds.ALL, _folder_around(module.file)))
@@ -55,7 +61,7 @@ def _pairs_made(info: ClassInfo) -> Iterator[tuple[str, ast.Call]]:
     """The attributes that the methods of a class set once, to what a call returns."""
     found: dict[str, list[ast.expr | None]] = {}
     for method in info.methods.values():
-        for node in ast.walk(method):
+        for node in statements(method.body):
             if isinstance(node, (ast.Assign, ast.AnnAssign)):
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
                 for target in targets:
@@ -64,6 +70,20 @@ def _pairs_made(info: ClassInfo) -> Iterator[tuple[str, ast.Call]]:
     for name, values in found.items():
         if len(values) == 1 and isinstance(values[0], ast.Call):
             yield name, values[0]
+
+
+def _used_on_one_side(text: str) -> Callable[[str], bool]:
+    """Tells of an attribute whether all its mentions in its own module, but for one, are of one and the same side."""
+    mentions = Counter(re.findall(r"\w+", text))
+    sides: dict[str, list[str]] = {}
+    for name, side in re.findall(r"\.(\w+)(?=\.(\w+))", text):
+        sides.setdefault(name, []).append(side)
+
+    def holds(attribute: str) -> bool:
+        found = sides.get(attribute, [])
+        return mentions[attribute] == len(found) + 1 and len(set(found)) <= 1
+
+    return holds
 
 
 def _sides(project: Project, info: ClassInfo, attribute: str) -> tuple[str, str] | None:
@@ -80,7 +100,7 @@ def _sides(project: Project, info: ClassInfo, attribute: str) -> tuple[str, str]
 def _only_device_side(module: ModuleInfo, attribute: str, side: str, call: ast.Call) -> bool:
     """Whether every mention of the attribute in the project is one of its device side, and there is one."""
     files = _files_around(module.file)
-    if files is None or _BY_NAME.search(module.text):
+    if files is None:
         return False
     word = re.compile(rf"\b{re.escape(attribute)}\b")
     allowed = re.compile(rf"\.{re.escape(attribute)}\.{re.escape(side)}\b")

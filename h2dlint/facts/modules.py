@@ -67,6 +67,7 @@ class ClassInfo:
         self.methods: dict[str, FunctionNode] = {}
         self.setters: dict[str, FunctionNode] = {}
         self.assigned: dict[str, ast.Assign | ast.AnnAssign] = {}
+        self._storing: dict[str, list[FunctionNode]] = {}
         for statement in node.body:
             if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 setter = any(_last_name(decorator) == "setter" for decorator in statement.decorator_list)
@@ -104,7 +105,10 @@ class ClassInfo:
 
     def methods_storing(self, attribute: str) -> list[FunctionNode]:
         """The methods that give `self.attribute` a value: by assignment, in a loop or a `with`."""
-        return self._methods_on(self.module.lines_storing(attribute))
+        found = self._storing.get(attribute)
+        if found is None:
+            found = self._storing[attribute] = self._methods_on(self.module.lines_storing(attribute))
+        return found
 
     def methods_filling(self, attribute: str) -> list[FunctionNode]:
         """The methods that store something in a container `self.attribute`, and give it no value."""
@@ -177,6 +181,8 @@ class ModuleInfo:
         branch: Tests | None,
     ) -> None:
         for statement in body:
+            if not top and type(statement) in _SIMPLE:
+                continue
             if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 unit = Unit(statement, prefix + statement.name, owner, parent)
                 self.units.append(unit)
@@ -308,7 +314,7 @@ class ModuleInfo:
     def _rebinds(self, node: FunctionNode, name: str) -> bool:
         """Whether a function gives one of its parameters another value, or narrows it."""
         if node not in self._bound:
-            targets = (target for statement in _statements(node.body) for target in _targets(statement))
+            targets = (target for statement in statements(node.body) for target in _targets(statement))
             self._bound[node] = frozenset(target.id for target in targets if isinstance(target, ast.Name))
         if name in self._bound[node]:
             return True
@@ -346,10 +352,17 @@ class ModuleInfo:
         """The classes of the module that name `info` as a base, or a class that does."""
         found = [info]
         for owner in found:
-            for other in self.classes.values():
-                if other not in found and any(_last_name(base) == owner.name for base in other.node.bases):
-                    found.append(other)
+            found.extend(other for other in self._classes_by_base.get(owner.name, ()) if other not in found)
         return found[1:]
+
+    @cached_property
+    def _classes_by_base(self) -> dict[str, list[ClassInfo]]:
+        """The classes that name something as a base, each once, by its last name."""
+        found: dict[str, list[ClassInfo]] = {}
+        for info in self.classes.values():
+            for name in dict.fromkeys(map(_last_name, info.node.bases)):
+                found.setdefault(name, []).append(info)
+        return found
 
     @property
     def _store_lines(self) -> dict[str, list[int]]:
@@ -365,7 +378,7 @@ class ModuleInfo:
         stores: dict[str, list[int]] = {}
         fills: dict[str, list[int]] = {}
         lines = self.lines
-        for statement in _statements(self.tree.body):
+        for statement in statements(self.tree.body):
             line = statement.lineno
             if type(statement) in _STORES_NOTHING or (line == statement.end_lineno and "self." not in lines[line - 1]):
                 continue
@@ -416,6 +429,8 @@ class ModuleInfo:
     @cached_property
     def declared_global(self) -> frozenset[str]:
         """Names that some function declares global."""
+        if "global " not in self.text and "global\t" not in self.text:
+            return frozenset()
         return frozenset(name for match in _GLOBAL.finditer(self.text) for name in re.findall(r"\w+", match.group(1)))
 
 
@@ -446,7 +461,7 @@ _STORES_NOTHING = frozenset(
 )
 
 
-def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """All statements, those inside others included, in order."""
     waiting = body[::-1]
     while waiting:

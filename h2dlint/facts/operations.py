@@ -533,18 +533,18 @@ def flat_arrays(values: Iterable[Value]) -> tuple[list[Array], bool]:
     found: list[Array] = []
     hidden = False
     for value in values:
-        if isinstance(value, Array):
+        if type(value) is Unknown:
+            hidden = hidden or value.why != "number"
+        elif type(value) is Array:
             found.append(value)
-        elif isinstance(value, Sequence):
+        elif type(value) is Sequence:
             inner, more = flat_arrays(value.items if value.items is not None else [value.item])
             found.extend(inner)
             hidden = hidden or more
-        elif isinstance(value, Choice):
+        elif type(value) is Choice:
             inner, more = flat_arrays([way.value for way in value.alternatives])
             found.extend(inner)
             hidden = hidden or more
-        elif isinstance(value, Unknown):
-            hidden = hidden or value.why != "number"
     return found, hidden
 
 

@@ -72,21 +72,30 @@ def bind_parameters(
 
 
 def _parameter(frame: Frame, parameter: ast.arg, default: ast.expr | None, own: bool) -> Value:
-    key = f"{frame.qualname}.{parameter.arg}"
-    declared = annotated_value(parameter.annotation, key, frame)
     if default is None:
-        return declared
-    outside = Frame(frame.interpreter, frame.module, frame.function, frame.qualname)
-    value = evaluate(default, outside)
+        return _declared(frame, parameter)
+    value = _default(frame, default)
     if isinstance(value, Const):
         if value.value is None:
-            return join((declared, value)) if own else value
+            return join((_declared(frame, parameter), value)) if own else value
         if isinstance(value.value, bool):
             return Const(value.value, own or value.soft, default)
-        return declared if own or not isinstance(value.value, int) else value
-    if isinstance(value, Available):
+        return _declared(frame, parameter) if own or not isinstance(value.value, int) else value
+    if isinstance(value, Available) or not own:
         return value
-    return value if not own or isinstance(declared, Unknown) else declared
+    declared = _declared(frame, parameter)
+    return value if isinstance(declared, Unknown) else declared
+
+
+def _declared(frame: Frame, parameter: ast.arg) -> Value:
+    return annotated_value(parameter.annotation, f"{frame.qualname}.{parameter.arg}", frame)
+
+
+def _default(frame: Frame, default: ast.expr) -> Value:
+    """The value of a default, which is looked at outside of the function."""
+    if isinstance(default, ast.Constant):
+        return Const(default.value)
+    return evaluate(default, Frame(frame.interpreter, frame.module, frame.function, frame.qualname))
 
 
 def parameter_names(method: ast.AST) -> set[str]:

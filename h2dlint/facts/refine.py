@@ -42,6 +42,9 @@ Narrow: TypeAlias = Callable[[Value], Value | None]
 
 def refined(test: ast.expr, frame: Frame, holds: bool, evaluate: Evaluate) -> Environment | None:
     """The variables where `test` comes out as `holds`; None when it cannot."""
+    if type(test) in _GUARDS:
+        found = _guard(test, frame, holds)
+        return frame.env if found is None else _narrowed(*found, frame, evaluate)
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return refined(test.operand, frame, not holds, evaluate)
     if isinstance(test, ast.NamedExpr):
@@ -49,11 +52,11 @@ def refined(test: ast.expr, frame: Frame, holds: bool, evaluate: Evaluate) -> En
     if isinstance(test, ast.BoolOp):
         together = isinstance(test.op, ast.And) == holds
         return _all(test.values, frame, holds, evaluate) if together else _some(test.values, frame, holds, evaluate)
-    found = _guard(test, frame, holds)
-    if found is None:
-        return frame.env
-    node, narrow = found
-    return _narrowed(node, narrow, frame, evaluate)
+    return frame.env
+
+
+_GUARDS = frozenset({ast.Compare, ast.Attribute, ast.Call, ast.Name})
+"""Tests that may say something of one value."""
 
 
 def _all(tests: list[ast.expr], frame: Frame, holds: bool, evaluate: Evaluate) -> Environment | None:
@@ -97,16 +100,15 @@ def _narrowed(node: ast.expr, narrow: Narrow, frame: Frame, evaluate: Evaluate) 
     key = key_of(node)
     value = evaluate(node, frame)
     kept: list[Alternative] = []
-    ways = alternatives(value)
-    for way in ways:
+    same = True
+    for way in alternatives(value):
         inner = narrow(way.value)
+        same = same and inner is way.value
         if inner is not None:
-            kept.append(Alternative(inner, way.tags))
+            kept.append(way if inner is way.value else Alternative(inner, way.tags))
     if not kept:
         return None
-    if not key:
-        return frame.env
-    if len(kept) == len(ways) and all(new.value is old.value for new, old in zip(kept, ways, strict=True)):
+    if not key or same:
         return frame.env
     narrowed = kept[0].value if len(kept) == 1 and not kept[0].tags else Choice(tuple(kept))
     env = dict(frame.env)

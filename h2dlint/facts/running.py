@@ -48,6 +48,9 @@ not looked at then is unproven.
 """
 MAX_FILE_SECONDS = 300.0
 """CPU time for one file: the last resort, for what steps do not count. Never reached by a file within its steps."""
+_STEPS_BY_THE_CLOCK = 2_000
+_TIMES_BY_THE_CLOCK = 16
+"""So many steps, or functions that are looked at, pass between two looks at the clock, each of which takes a while."""
 MAX_CALLERS = 4
 """Functions of the module that are looked at because they call another."""
 _DEFAULTS = FactOptions()
@@ -356,17 +359,22 @@ class Spent:
         self.steps = 0
         self.cut_short: list[str] = []
         """Functions whose copies were left unproven, because their steps or those of the file were used up."""
+        self.time_is_up = False
+        """Whether it took too long, when somebody looked at the clock last: another run may go further."""
         self._start = time.process_time()
+        self._asked = 0
+        self._looked_at = 0
+        """How many steps had been taken when somebody looked at the clock last."""
 
     @property
     def all(self) -> bool:
-        """Whether nothing is left for the file."""
+        """Whether nothing is left for the file. The clock is looked at now and then: to ask it takes long."""
+        self._asked += 1
+        if self.steps - self._looked_at < _STEPS_BY_THE_CLOCK and self._asked % _TIMES_BY_THE_CLOCK:
+            return self.steps > MAX_FILE_STEPS or self.time_is_up
+        self._looked_at = self.steps
+        self.time_is_up = time.process_time() - self._start > MAX_FILE_SECONDS
         return self.steps > MAX_FILE_STEPS or self.time_is_up
-
-    @property
-    def time_is_up(self) -> bool:
-        """Whether it took too long: another run may go further."""
-        return time.process_time() - self._start > MAX_FILE_SECONDS
 
 
 class _Budget:

@@ -378,11 +378,12 @@ def _is_text(statement: ast.stmt) -> bool:
 
 
 def _is_opaque(node: ast.AST) -> bool:
-    return any(name.rpartition(".")[2] in _OPAQUE for name in decorator_names(node))
+    names = decorator_names(node)
+    return bool(names) and any(name.rpartition(".")[2] in _OPAQUE for name in names)
 
 
 def _overrides(frame: Frame, key: str) -> Environment:
-    if not key or not frame.dotted:
+    if not key or key.partition(".")[0] not in frame.dotted:
         return {}
     prefix = key + "."
     return {

@@ -476,9 +476,14 @@ def _into_temporary(destination: Value, receiver: ast.AST | None, node: ast.Call
     """`x[[0, 2]].copy_(y)`: indexing with a list, an array or a mask has made a copy, and that is what is filled."""
     if receiver is None or frame.unused is not node:
         return
-    arrays = list(arrays_of(destination))
-    inside = set(ast.walk(receiver))
-    picked = all(one.picked in inside for one in arrays) if arrays else _picks_in_any_case(destination, receiver)
+    arrays = arrays_of(destination)
+    if not arrays:
+        picked = _picks_in_any_case(destination, receiver)
+    elif any(one.picked is None for one in arrays):
+        picked = False
+    else:
+        inside = set(ast.walk(receiver))
+        picked = all(one.picked in inside for one in arrays)
     if picked:
         other = frame.trail(receiver, "fancy index", "indexing with a list, an array or a mask makes a copy")
         frame.interpreter.report(
@@ -641,7 +646,7 @@ def read_back(value: Value, name: str, node: ast.expr, frame: Frame) -> Value:
 
 def made_on_device(name: str, data: Value, device: Device, node: ast.expr, frame: Frame) -> None:
     """`torch.tensor(data, device="cuda")`, `as_tensor`, `new_tensor`: host data sent with a wait."""
-    arrays = list(arrays_of(data))
+    arrays = arrays_of(data)
     operand = node.args[0] if isinstance(node, ast.Call) and node.args else None
     if isinstance(data, Sequence):
         items = [data.item] if data.items is None else data.items
