@@ -92,7 +92,7 @@ def check(copy: Copy, node: cst.Call | None) -> Iterator[Finding]:
     elif copy.pitfall is Pitfall.MOVE_DISCARDED:
         yield META.finding(
             copy,
-            f"the moved copy of {wording.source(copy)} is thrown away: `.{copy.call}` moves modules in place, "
+            f"what `.{copy.call}` makes of {wording.source(copy)} is thrown away: it changes modules in place, "
             "not tensors",
             help=f"keep it: `{name} = {name}.{copy.call}(...)`, or drop the call",
         )

@@ -28,8 +28,8 @@ For an index of one axis, `gpu.index_fill_(0, index, 5.0)`; for a host tensor,
 
 These do not wait and are not reported: a slice or a whole row filled with a number (`gpu[a:b] = 5.0`,
 `gpu2d[i] = 5.0`), `gpu[i:i+1] = 5.0`, a device mask, and device values. Where the number of axes is not
-shown, nothing is reported. Curing one wait moves it to the next: the message names the other waits of the
-function.
+shown, or whether an index on the device is a mask, nothing is reported. Curing one wait moves it to the next:
+the message names the other waits of the function.
 
 ## Fix safety
 

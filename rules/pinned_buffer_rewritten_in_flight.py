@@ -5,7 +5,8 @@
 Reports `.to(..., non_blocking=True)` and `copy_` from a pinned buffer that the host writes again, by item assignment,
 in place, by `copy_`, `out=` or through its ndarray, without a wait in between: further down, in the next turn of a
 loop, or in a call that is seen. Where the next write comes with a later call of the same method, and whoever calls it
-is not seen, it is a note.
+is not seen, it is a note: for a buffer that is made on first use (`if self.stage is None: ...`, a dict of buffers by
+key, a cached property, one that grows) as for one that the constructor makes.
 
 ## Why is this bad
 

@@ -73,7 +73,7 @@ def _units_of_note(
     if every:
         yield from (unit.node for unit in module.units)
         return
-    unasked = [*filling_picked(module.text, evident=True), *handed_pointers(module.text)]
+    unasked = [*filling_picked(module.text), *handed_pointers(module.text)]
     lines = sorted([*(call.lineno for call in calls), *map(module.line_at, unasked)])
     yield from (unit.node for unit in module.units if holds(unit.node, lines))
     yield from _pinning_units(module)

@@ -108,13 +108,13 @@ def _generic(annotation: ast.Subscript, key: str, frame: Frame) -> Value:
     if name == "Union":
         return _either(list(inner), key, frame)
     if name in _SEQUENCES:
-        return Sequence(None, annotated_value(inner[0], f"{key}[*]", frame), Symbol(f"len({key})"))
+        item = annotated_value(inner[0], f"{key}[*]", frame)
+        return Sequence(None, item, Symbol(f"len({key})"), may_be_tuple=name not in ("list", "List"))
     if name in ("tuple", "Tuple"):
         if len(inner) == 2 and isinstance(inner[1], ast.Constant) and inner[1].value is Ellipsis:
-            return Sequence(None, annotated_value(inner[0], f"{key}[*]", frame))
-        return Sequence(
-            tuple(annotated_value(part, f"{key}[{position}]", frame) for position, part in enumerate(inner))
-        )
+            return Sequence(None, annotated_value(inner[0], f"{key}[*]", frame), may_be_tuple=True)
+        items = tuple(annotated_value(part, f"{key}[{position}]", frame) for position, part in enumerate(inner))
+        return Sequence(items, may_be_tuple=True)
     if name in _MAPPINGS and len(inner) == 2:
         return Mapping((), annotated_value(inner[1], f"{key}[*]", frame))
     if name in ("Annotated", "Final", "ClassVar"):
@@ -140,7 +140,7 @@ def _plain(annotation: ast.expr, key: str, frame: Frame) -> Value:
     if dotted == "torch.dtype":
         return Unknown(key, "dtype")
     if last in ("list", "tuple"):
-        return Sequence(None, Unknown(f"{key}[*]"), Symbol(f"len({key})"))
+        return Sequence(None, Unknown(f"{key}[*]"), Symbol(f"len({key})"), may_be_tuple=last == "tuple")
     found = _class_named(annotation, frame)
     return Instance(found.info) if found is not None else Unknown(key)
 

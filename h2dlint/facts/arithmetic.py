@@ -26,6 +26,7 @@ from h2dlint.facts.domain import (
     Sequence,
     Unknown,
     Value,
+    arrays_of,
     join,
 )
 from h2dlint.facts.frame import Frame, key_of
@@ -95,8 +96,8 @@ def binary(left: Value, right: Value, op: ast.operator, node: ast.AST, frame: Fr
         return arithmetic(arrays, hidden, _BINARY.get(type(op), "op"), SYMBOLS.get(type(op), "op"), node, frame)
     if isinstance(left, Sequence) and isinstance(right, Sequence) and isinstance(op, ast.Add):
         if left.items is not None and right.items is not None:
-            return Sequence(left.items + right.items)
-        return Sequence(None, join((left.any_item(), right.any_item())))
+            return Sequence(left.items + right.items, may_be_tuple=left.may_be_tuple)
+        return Sequence(None, join((left.any_item(), right.any_item())), may_be_tuple=left.may_be_tuple)
     if isinstance(left, Sequence) and isinstance(op, ast.Mult):
         if (
             left.items is not None
@@ -104,8 +105,8 @@ def binary(left: Value, right: Value, op: ast.operator, node: ast.AST, frame: Fr
             and isinstance(right.value, int)
             and len(left.items) * right.value <= MAX_UNROLLED * 4
         ):
-            return Sequence(left.items * right.value)
-        return Sequence(None, left.any_item())
+            return Sequence(left.items * right.value, may_be_tuple=left.may_be_tuple)
+        return Sequence(None, left.any_item(), may_be_tuple=left.may_be_tuple)
     return _number(left, right, op)
 
 
@@ -211,6 +212,7 @@ def compare(left: Value, right: Value, op: ast.cmpop, node: ast.Compare, frame: 
     if isinstance(op, (ast.Is, ast.IsNot)):
         return _identity(left, right, isinstance(op, ast.Is))
     if isinstance(op, (ast.In, ast.NotIn)):
+        events.read(frame, arrays_of(right), node)
         return NOTHING
     test = device_test(node, left, right)
     if test is not None:

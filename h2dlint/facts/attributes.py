@@ -25,6 +25,7 @@ from h2dlint.facts.domain import (
     Sequence,
     Unknown,
     Value,
+    join,
     one_of_several,
 )
 from h2dlint.facts.frame import Frame, key_of
@@ -78,7 +79,9 @@ def instance_attribute(value: Instance, name: str, node: ast.AST, frame: Frame) 
         return _bound(found, value, node, frame)
     stored = frame.interpreter.attribute(value.info, name)
     if isinstance(stored, Unknown) and found is not None:
-        return stored if _is_none(found) else _as_default(found)
+        if _is_none(found):  # no answer, where some method replaces it, while it is not known with what
+            return join((found, stored)) if value.info.methods_storing(name) else stored
+        return _as_default(found)
     return stored if _is_own(node, frame) else one_of_several(stored)
 
 
@@ -235,7 +238,8 @@ def shape_value(array: Array) -> Value:
         tuple(
             Const(size) if isinstance(size, int) else Unknown(why="number") if size is None else Number(size)
             for size in sizes
-        )
+        ),
+        may_be_tuple=True,
     )
 
 

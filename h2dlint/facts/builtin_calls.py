@@ -6,6 +6,9 @@ import ast
 from collections.abc import Callable
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
+from h2dlint.facts import keeping
 from h2dlint.facts.copies import Pinning
 from h2dlint.facts.domain import (
     CPU,
@@ -29,6 +32,7 @@ from h2dlint.facts.domain import (
     Value,
     join,
     mapped,
+    under_key,
 )
 from h2dlint.facts.frame import Frame
 from h2dlint.facts.indexing import stored
@@ -144,8 +148,13 @@ def _sequence(args: list[Value], keywords: dict[str, Value], node: ast.Call, fra
         return Sequence(())
     value = args[0]
     if isinstance(value, Sequence):
-        return value
+        return replace(value, may_be_tuple=False) if value.may_be_tuple else value
     return Sequence(None, item_of(value, node, frame))
+
+
+def _tuple(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame, call: Call) -> Value:
+    made = _sequence(args, keywords, node, frame, call)
+    return replace(made, may_be_tuple=True) if isinstance(made, Sequence) else made
 
 
 def _reversed(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame, call: Call) -> Value:
@@ -351,7 +360,7 @@ _RULES: dict[str, Rule] = {
     "builtins.enumerate": _enumerate,
     "builtins.zip": _zip,
     "builtins.list": _sequence,
-    "builtins.tuple": _sequence,
+    "builtins.tuple": _tuple,
     "builtins.set": _sequence,
     "builtins.sorted": _reversed,
     "builtins.reversed": _reversed,
@@ -366,6 +375,7 @@ _RULES: dict[str, Rule] = {
     "builtins.str": _string,
     "builtins.isinstance": _isinstance,
     "builtins.slice": _slice,
+    "builtins.memoryview": _copy,
     "collections.OrderedDict": _dict,
     "collections.deque": _sequence,
     "types.SimpleNamespace": _namespace,
@@ -471,10 +481,11 @@ def _mapping_method(
         )
     if name in ("get", "pop", "setdefault", "__getitem__"):
         key = args[0] if args else NOTHING
-        found = receiver.get(key.value) if isinstance(key, Const) else receiver.any_item()
+        found = receiver.get(key.value) if isinstance(key, Const) else _under(node, receiver.any_item())
         if name == "setdefault" and len(args) > 1:
-            _rebind(method.key, stored(receiver, key, args[1]), node, frame)
-            return args[1] if found is None else join((found, args[1]))
+            new = keeping.kept_by_default(args[1], method.key, frame)
+            _rebind(method.key, stored(receiver, key, new), node, frame)
+            return new if found is None else join((found, new))
         default = args[1] if len(args) > 1 else Const(None)
         return default if found is None else found
     if name == "update":
@@ -490,6 +501,10 @@ def _mapping_method(
     if name == "copy":
         return receiver
     return NOTHING
+
+
+def _under(node: ast.Call, value: Value) -> Value:
+    return under_key(value, node.args[0]) if node.args else value
 
 
 def _named(keywords: dict[str, Value]) -> tuple[tuple[str, Value], ...]:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from h2dlint.facts.copies import Pinning
 from h2dlint.facts.layout import DENSE_UNRANKED, Layout, Size, SliceIndex
-from h2dlint.facts.parts import SEVERAL
+from h2dlint.facts.parts import SEVERAL, of_key
 
 MAX_ALTERNATIVES = 8
 """A choice of more alternatives is cut to these; the dropped ones become one unknown alternative."""
@@ -150,6 +150,8 @@ class Unknown(Value, frozen=True):
 
 
 NOTHING = Unknown()
+PICKED = Unknown(why="what it was picked from cannot be followed")
+"""Some elements of something unknown, by an index that only tensors and arrays take: a copy of them."""
 
 REST = "**"
 """Among a call's keywords: there may be others, which are not known (`**options`)."""
@@ -232,7 +234,7 @@ class Array(Value, frozen=True):
     by_name: bool = False
     """That it lies on the host is only what its name says (`lens_cpu`): it cannot vouch for another operand."""
     scalar: bool = False
-    """An element read from an ndarray: a number as often as a tensor."""
+    """An element or a row of something on the host, or a number that numpy works out: a number as often as an array."""
     picked: ast.AST | None = None
     """The subscript that made it, where that was a list, an array or a mask: it is a copy of what it was taken from."""
     part: str = ""
@@ -249,6 +251,8 @@ class Sequence(Value, frozen=True):
     items: tuple[Value, ...] | None = None
     item: Value = NOTHING
     length: Size = None
+    may_be_tuple: bool = False
+    """As an index, each item of a tuple counts for itself; a list is one index that picks."""
 
     def any_item(self) -> Value:
         return join(self.items) if self.items is not None else one_of_several(self.item)
@@ -382,7 +386,7 @@ def signature(value: Value) -> object:
         )
     if type(value) is Sequence:
         items = None if value.items is None else tuple(map(signature, value.items))
-        return ("sequence", items, signature(value.item) if value.items is None else None)
+        return ("sequence", items, signature(value.item) if value.items is None else None, value.may_be_tuple)
     if type(value) is Mapping:
         return (
             "mapping",
@@ -458,7 +462,8 @@ def _which_of_both(way: Alternative, other: Array) -> Alternative:
         return way
     if one.storage == other.storage and one.part == other.part:
         return way
-    return Alternative(one.but(part=SEVERAL), way.tags)
+    storage = one.storage or other.storage  # one that is known here, rather than none
+    return Alternative(one.but(part=SEVERAL, storage=storage), way.tags)
 
 
 def one_of_several(value: Value) -> Value:
@@ -470,7 +475,7 @@ def one_of_several(value: Value) -> Value:
             return value  # its items are marked where they are taken out
         items = tuple(map(one_of_several, value.items))
         changed = any(new is not old for new, old in zip(items, value.items, strict=True))
-        return Sequence(items) if changed else value
+        return Sequence(items, may_be_tuple=value.may_be_tuple) if changed else value
     if type(value) is Instance and value.fields:
         fields = tuple((name, one_of_several(held)) for name, held in value.fields)
         changed = any(new[1] is not old[1] for new, old in zip(fields, value.fields, strict=True))
@@ -480,6 +485,22 @@ def one_of_several(value: Value) -> Value:
         changed = any(new.value is not old.value for new, old in zip(ways, value.alternatives, strict=True))
         return Choice(ways) if changed else value
     return value
+
+
+def under_key(value: Value, key: ast.expr) -> Value:
+    """What a dict holds under a key that names alone make: looked up again, it is the same."""
+    if not all(isinstance(part, _NAMING) for part in ast.walk(key)):
+        return value
+    text = ast.unparse(key)
+    return mapped(value, lambda held: under_text(held, text))
+
+
+_NAMING = (ast.Name, ast.Attribute, ast.Tuple, ast.Constant, ast.expr_context)
+
+
+def under_text(value: Value, text: str) -> Value:
+    """One of several tensors, marked as the one that this text names."""
+    return value.but(part=of_key(text)) if isinstance(value, Array) and value.part == SEVERAL else value
 
 
 def _join_containers(ways: list[Alternative]) -> Value | None:
@@ -493,14 +514,15 @@ def _join_containers(ways: list[Alternative]) -> Value | None:
         return None
     sequences = [way.value for way in ways if isinstance(way.value, Sequence)]
     filled = [sequence for sequence in sequences if sequence.items != ()]
+    tuples = any(sequence.may_be_tuple for sequence in sequences)
     if len(filled) == 1:
-        return Sequence(None, filled[0].any_item())
+        return Sequence(None, filled[0].any_item(), may_be_tuple=tuples)
     lengths = {len(sequence.items) if sequence.items is not None else -1 for sequence in filled}
     if len(lengths) == 1 and -1 not in lengths:
         columns = zip(*(sequence.items or () for sequence in filled), strict=True)
         way_tags = [way.tags for way in ways if isinstance(way.value, Sequence) and way.value.items != ()]
-        return Sequence(tuple(join(column, way_tags) for column in columns))
-    return Sequence(None, join([sequence.any_item() for sequence in filled]))
+        return Sequence(tuple(join(column, way_tags) for column in columns), may_be_tuple=tuples)
+    return Sequence(None, join([sequence.any_item() for sequence in filled]), may_be_tuple=tuples)
 
 
 def _join_mappings(mappings: list[Mapping]) -> Mapping:

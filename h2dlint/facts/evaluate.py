@@ -228,7 +228,12 @@ def _list(node: ast.List | ast.Tuple | ast.Set, frame: Frame) -> Value:
         else:
             open_ended = True
             items.append(value.any_item() if isinstance(value, Sequence) else NOTHING)
-    return Sequence(None, join(items)) if open_ended else Sequence(tuple(items))
+    is_tuple = isinstance(node, ast.Tuple)
+    return (
+        Sequence(None, join(items), may_be_tuple=is_tuple)
+        if open_ended
+        else Sequence(tuple(items), may_be_tuple=is_tuple)
+    )
 
 
 def _dict(node: ast.Dict, frame: Frame) -> Value:

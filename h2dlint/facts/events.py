@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from h2dlint.facts import streams
+from h2dlint.facts import keeping, streams
 from h2dlint.facts.copies import Direction, HazardKind
 from h2dlint.facts.domain import (
     POINTER,
@@ -29,6 +29,7 @@ from h2dlint.facts.domain import (
     Mapping,
     Memory,
     Sequence,
+    Tag,
     Trail,
     Unknown,
     Value,
@@ -37,7 +38,17 @@ from h2dlint.facts.domain import (
 )
 from h2dlint.facts.frame import IN_FLIGHT, Environment, Frame
 from h2dlint.facts.outcomes import Sighting
-from h2dlint.facts.parts import HIDES, SEVERAL, WHOLE, is_varying, names_in, overlap, starts_further_in
+from h2dlint.facts.parts import (
+    HIDES,
+    SEVERAL,
+    WHOLE,
+    is_one_of_several,
+    is_varying,
+    names_in,
+    overlap,
+    same_key,
+    starts_further_in,
+)
 
 NEVER: frozenset[str] = frozenset()
 _ANYWHERE = frozenset({streams.ANY})
@@ -114,6 +125,8 @@ class Effect(Struct, frozen=True, eq=False):
     """Pinned memory that the call allocates: each time anew."""
     ambient: str
     """What the call knows its caller's current stream by."""
+    kept_tags: tuple[Tag, ...] = ()
+    """Ways of the call that differ in nothing but whether a buffer was there already."""
 
 
 NOTHING_IN_FLIGHT = InFlight()
@@ -181,6 +194,33 @@ def _merged(left: tuple[Touch, ...], right: tuple[Touch, ...]) -> tuple[Touch, .
     return (*left, *(touch for touch in right if id(touch) not in known))[:MAX_TOUCHES]
 
 
+def keep(ends: list[tuple[Environment, Tag]], made_before: frozenset[int], frame: Frame) -> None:
+    """Where these ways meet: of the memory that one of them has made since, what stands in for what was there."""
+    made = frame.allocated - made_before
+    renames = keeping.kept_on_some([env for env, _ in ends], made, frame) if made and len(ends) > 1 else None
+    if renames:
+        frame.allocated -= renames.keys()
+        frame.kept_tags += [tag for _, tag in ends]
+        ends[:] = [(_renamed(env, renames), tag) for env, tag in ends]
+
+
+def _renamed(env: Environment, renames: keeping.Renames) -> Environment:
+    """What is under way from new memory is under way from what the next call finds."""
+    found = keeping.renamed_all(env, renames)
+    state = env.get(IN_FLIGHT)
+    if isinstance(state, InFlight):
+        found[IN_FLIGHT] = _with_names(state, renames)
+    return found
+
+
+def _with_names(state: InFlight, renames: keeping.Renames) -> InFlight:
+    flights = tuple(
+        replace(flight, storage=renames[flight.storage]) if flight.storage in renames else flight
+        for flight in state.flights
+    )
+    return replace(state, flights=flights)
+
+
 def has_more(before: Value | None, after: Value | None) -> bool:
     """Whether a loop's turn has left something in flight that its next turn may touch."""
     if not isinstance(after, InFlight) or not after.flights:
@@ -195,6 +235,8 @@ def issue(frame: Frame, array: Array, node: ast.expr, direction: Direction, cert
     """A copy from or into `array` is queued; `born`: it has made that memory, of whatever kind the backend makes it."""
     if not (_is_followed(array) or (born and array.storage)):
         return
+    if is_one_of_several(array.part) and direction is not Direction.H2D:
+        return
     state = state_of(frame)
     number = frame.interpreter.fresh_storage()
     queued = frozenset({streams.current(frame)})
@@ -205,7 +247,7 @@ def issue(frame: Frame, array: Array, node: ast.expr, direction: Direction, cert
 
 
 def _is_followed(array: Array) -> bool:
-    return array.storage != 0 and array.memory is Memory.PINNED and array.device.is_cpu and array.part[:1] != SEVERAL
+    return array.storage != 0 and array.memory is Memory.PINNED and array.device.is_cpu and array.part != SEVERAL
 
 
 def hand_pointers(frame: Frame, values: Iterable[Value], node: ast.Call, is_queued: Callable[[ast.Call], bool]) -> None:
@@ -464,6 +506,7 @@ def leave(frame: Frame, value: Value | None) -> None:
     """Control leaves the function here, with `value` where it is returned."""
     state = state_of(frame)
     frame.exits.append(state)
+    frame.kept_at_exits.append(keeping.lasting(frame.env, frame))
     if not frame.context:
         for flight in state.flights:
             if not flight.recorded and _outlives(flight, frame, value):
@@ -505,7 +548,9 @@ def _is_dropped(frame: Frame, flight: Flight, value: Value | None) -> bool:
     stored += [held for outside in frame.outside_stores.values() for _, held, _ in outside]
     if any(_holds(held, flight.storage) for held in stored) or frame.function is None:
         return False
-    names = {name for name, held in frame.env.items() if _holds(held, flight.storage)}
+    # One of those that a loop makes is known by the variable that holds the last of them.
+    storages = {flight.storage} if flight.certain else frame.allocated
+    names = {name for name, held in frame.env.items() if any(_holds(held, storage) for storage in storages)}
     names -= _parameters(frame.function)
     return not any(_keeps(node, names) for node in ast.walk(frame.function))
 
@@ -567,9 +612,23 @@ def effect_of(frame: Frame) -> Effect | None:
     end = states[0] if states else NOTHING_IN_FLIGHT
     for state in states[1:]:
         end = _met(end, state)
-    if end is NOTHING_IN_FLIGHT and not frame.allocated:
+    if end is NOTHING_IN_FLIGHT and not frame.allocated and not frame.kept:
         return None
-    return Effect(end, frozenset(frame.allocated), streams.ambient(frame))
+    return Effect(end, frozenset(frame.allocated), streams.ambient(frame), tuple(frame.kept_tags))
+
+
+def settle_kept(frame: Frame) -> None:
+    """Where one way out of a function has made a buffer and kept it, and another has found one, they are the same to
+    its caller.
+    """
+    renames = keeping.kept_on_some(frame.kept_at_exits, frame.allocated, frame) if len(frame.kept_at_exits) > 1 else {}
+    if not renames:
+        return
+    frame.allocated -= renames.keys()
+    frame.kept_tags += [tag for _, tags in frame.returns for tag in tags]
+    frame.env = _renamed(frame.env, renames)
+    frame.returns = [(keeping.renamed(value, renames), tags) for value, tags in frame.returns]
+    frame.exits = [_with_names(end, renames) if isinstance(end, InFlight) else end for end in frame.exits]
 
 
 def follow(frame: Frame, effect: Effect | None, known: bool, again: bool) -> None:
@@ -584,6 +643,7 @@ def follow(frame: Frame, effect: Effect | None, known: bool, again: bool) -> Non
     if again and effect.made:
         _forget(frame, effect.made)
     frame.allocated.update(effect.made)
+    frame.kept_tags += [tag for tag in effect.kept_tags if tag not in frame.kept_tags]
     end = effect.end
     if known:
         for writes, touches in ((True, end.writes), (False, end.reads)):
@@ -628,16 +688,53 @@ def across_calls(frame: Frame) -> None:
     for flight in effect.end.flights:
         if flight.direction is not Direction.H2D or flight.storage in effect.made or flight.recorded:
             continue
-        if flight.lent or not flight.certain:
+        if flight.lent or not flight.certain or not _stays_in_place(flight.storage, frame):
             continue
-        touch = next((one for one in effect.end.writes if _rewrites(one, flight)), None)
+        touch = next((one for one in effect.end.writes if _rewrites(one, flight, frame)), None)
         if touch is not None:
             _report(frame, flight, HazardKind.REWRITTEN, touch.trail, False, across_calls=True)
 
 
-def _rewrites(touch: Touch, flight: Flight) -> bool:
+def _stays_in_place(storage: int, frame: Frame) -> bool:
+    """Whether a buffer is still where the next call looks for it: not swapped with another."""
+    key = frame.kept.get(storage)
+    for held in frame.kept_at_exits:
+        if key is not None and key in held and storage not in set(keeping.storages(held[key])):
+            return False
+        stored = [set(keeping.storages(held[name])) for name in map(frame.own, frame.stores) if name in held]
+        if any(storage in one for one in stored) and any(one and storage not in one for one in stored):
+            return False
+    return True
+
+
+def _rewrites(touch: Touch, flight: Flight, frame: Frame) -> bool:
+    if touch.storage != flight.storage:
+        return False
+    if is_one_of_several(flight.part):
+        return same_key(touch.part, flight.part) and not _takes_turns(flight.part, frame)
     alike = is_varying(touch.part) and is_varying(flight.part)
-    return touch.storage == flight.storage and not alike and overlap(flight.part, touch.part)
+    return not alike and overlap(flight.part, touch.part)
+
+
+def _takes_turns(part: str, frame: Frame) -> bool:
+    """Whether a key may be another one in the next call by itself: counted, or kept in the object."""
+    names = names_in(part)
+    if frame.self_name in names or frame.function is None:
+        return True
+    for node in ast.walk(frame.function):
+        if isinstance(node, (ast.Assign, ast.AugAssign, ast.NamedExpr)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(isinstance(one, ast.Name) and one.id in names for one in targets) and _counts(node.value, frame):
+                return True
+    return False
+
+
+def _counts(node: ast.expr, frame: Frame) -> bool:
+    return any(
+        (isinstance(one, ast.BinOp) and isinstance(one.op, (ast.Mod, ast.BitXor, ast.BitAnd, ast.Sub)))
+        or (isinstance(one, ast.Name) and one.id in (frame.self_name, "next"))
+        for one in ast.walk(node)
+    )
 
 
 # Names that say that a call waits

@@ -130,6 +130,8 @@ def _write_element(array: Array, target: ast.Subscript, value: Value, frame: Fra
     """The host writes into part of a tensor, unless it is the device that does."""
     if isinstance(value, Array) and value.device.is_accelerator:
         return
+    if array.device.is_cpu:
+        events.read_value(frame, value, target)
     part = parts.indexed(array.part, target.slice)
     events.write(frame, array, target, part, not isinstance(value, Unknown) or value.why == "number")
 
@@ -179,6 +181,8 @@ def _augmented(statement: ast.AugAssign, frame: Frame) -> bool:
         _augment_element(target, current, value, statement, frame)
         return True
     if isinstance(current, Array):  # in place: the same memory
+        if current.device.is_cpu:
+            events.read_value(frame, value, statement)
         events.write(frame, current, statement)
         if not _constant_fill(value):
             frame.written(current)
@@ -303,8 +307,13 @@ def _class(statement: ast.ClassDef, frame: Frame) -> bool:
     return True
 
 
-def _jump(statement: ast.stmt, frame: Frame) -> bool:
+def _continue(statement: ast.Continue, frame: Frame) -> bool:
     frame.jumps.append(frame.env)
+    return False
+
+
+def _break(statement: ast.Break, frame: Frame) -> bool:
+    frame.breaks.append(frame.env)
     return False
 
 
@@ -313,7 +322,7 @@ def _jump(statement: ast.stmt, frame: Frame) -> bool:
 
 def _if(statement: ast.If, frame: Frame) -> bool:
     found = truth(tested(evaluate(statement.test, frame), statement.test, frame))
-    before = frame.env
+    before, made_before = frame.env, frozenset(frame.allocated)
     ends: list[tuple[Environment, Tag]] = []
     tags = [branch_tag(statement.test, holds, found, frame) for holds in (True, False)]
     for body, holds, tag in ((statement.body, True, tags[0]), (statement.orelse, False, tags[1])):
@@ -331,6 +340,7 @@ def _if(statement: ast.If, frame: Frame) -> bool:
         frame.path.pop()
         if goes_on:
             ends.append((frame.env, tag))
+    events.keep(ends, made_before, frame)
     return _meet(
         ends, before, frame, exited=len(ends) == 1 and found not in flags.DEFINITELY_TRUE and found is not Truth.FALSE
     )
@@ -387,6 +397,7 @@ def _for(statement: ast.For | ast.AsyncFor, frame: Frame) -> bool:
     before = frame.env
     runs = items if unrolled else items * (2 if frame.loop_depth < 3 else 1)
     outer_jumps, frame.jumps = frame.jumps, []
+    outer_breaks, frame.breaks = frame.breaks, []
     for position, item in enumerate(runs):
         frame.env = dict(frame.env)
         bind_target(statement.target, item, frame)
@@ -399,11 +410,19 @@ def _for(statement: ast.For | ast.AsyncFor, frame: Frame) -> bool:
     frame.jumps = outer_jumps
     if statement.orelse:
         run_body(statement.orelse, frame)
+    _leave_loop(frame, outer_breaks)
     return True
 
 
+def _leave_loop(frame: Frame, outer: list[Environment], *, only: bool = False) -> None:
+    """Behind a loop: the ways that broke off join it; `only`: there are no others."""
+    for position, env in enumerate(frame.breaks):
+        frame.env = env if only and not position else join_environments(frame.env, env, (), ())
+    frame.breaks = outer
+
+
 def _loop_body(statement: ast.For | ast.AsyncFor | ast.While, frame: Frame, *, counts: bool) -> None:
-    """One turn; `break` and `continue` join the end of it."""
+    """One turn; `continue` joins the end of it."""
     frame.loops.append((frame.interpreter.fresh_storage(), statement))
     if counts:
         frame.loop_depth += 1
@@ -443,6 +462,7 @@ def _as_good_as(before: Value, after: Value) -> bool:
 def _while(statement: ast.While, frame: Frame) -> bool:
     before = frame.env
     outer_jumps = frame.jumps
+    outer_breaks, frame.breaks = frame.breaks, []
     forever = isinstance(statement.test, ast.Constant) and bool(statement.test.value)
     for _ in range(2 if frame.loop_depth < 3 else 1):
         frame.env = dict(frame.env)
@@ -453,13 +473,14 @@ def _while(statement: ast.While, frame: Frame) -> bool:
         frame.env = join_environments(before, frame.env, (), ())
         if _settled(before, frame.env, statement):
             break
-    broke = bool(frame.jumps)
+    broke = bool(frame.breaks)
     frame.jumps = outer_jumps
     if not forever:
         narrowed = refined(statement.test, frame, False, evaluate)
         frame.env = narrowed if narrowed is not None else frame.env
     if statement.orelse:
         run_body(statement.orelse, frame)
+    _leave_loop(frame, outer_breaks, only=forever)
     return not forever or broke
 
 
@@ -485,12 +506,15 @@ def _with(statement: ast.With | ast.AsyncWith, frame: Frame) -> bool:
 def _try(statement: ast.stmt, frame: Frame) -> bool:
     body: list[ast.stmt] = statement.body  # type: ignore[attr-defined]
     handlers: list[ast.ExceptHandler] = statement.handlers  # type: ignore[attr-defined]
-    before = dict(frame.env)
+    before, made_before = dict(frame.env), frozenset(frame.allocated)
     ends: list[tuple[Environment, Tag]] = []
     frame.env = dict(before)
     if run_body([*body, *statement.orelse], frame):  # type: ignore[attr-defined]
         ends.append((frame.env, Tag("case", statement, path=frame.module.path, text="when nothing is raised")))
     interrupted = join_environments(before, frame.env, (), ())
+    interrupted.pop(IN_FLIGHT, None)
+    if IN_FLIGHT in before:  # what raised was issued perhaps, or not
+        interrupted[IN_FLIGHT] = before[IN_FLIGHT]
     # A fallback for where nothing can be pinned is a guard like any other.
     lines = frame.module.lines[statement.lineno - 1 : body[-1].end_lineno or body[-1].lineno]
     tries_to_pin = any("pin_memory" in line for line in lines)
@@ -506,6 +530,7 @@ def _try(statement: ast.stmt, frame: Frame) -> bool:
         frame.path.pop()
         if goes_on:
             ends.append((frame.env, tag))
+    events.keep(ends, made_before, frame)
     goes_on = _meet(ends, before, frame)
     return run_body(statement.finalbody, frame) and goes_on  # type: ignore[attr-defined]
 
@@ -534,8 +559,8 @@ _STATEMENTS: dict[type, Statement] = {
     ast.With: _with,
     ast.AsyncWith: _with,
     ast.Try: _try,
-    ast.Break: _jump,
-    ast.Continue: _jump,
+    ast.Break: _break,
+    ast.Continue: _continue,
 }
 if hasattr(ast, "TryStar"):
     _STATEMENTS[ast.TryStar] = _try

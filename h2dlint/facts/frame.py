@@ -112,6 +112,7 @@ class Frame:
     __slots__ = (
         "allocated",
         "assumes",
+        "breaks",
         "context",
         "default_device",
         "defined",
@@ -126,6 +127,9 @@ class Frame:
         "globals",
         "interpreter",
         "jumps",
+        "kept",
+        "kept_at_exits",
+        "kept_tags",
         "loop_depth",
         "loops",
         "made",
@@ -193,10 +197,19 @@ class Frame:
         """What is in flight (events.py) at each place where control leaves."""
         self.allocated: set[int] = set()
         """Storages of the pinned memory that was allocated here, or in a call from here."""
+        self.kept: dict[int, str] = {}
+        """Storages of pinned memory that was made where there was none yet, and where it is kept (keeping.py)."""
+        self.kept_tags: list[Tag] = []
+        """The ways that differ in nothing but whether it was there already."""
+        self.kept_at_exits: list[Environment] = []
+        """What outlives the call, at each place where control leaves."""
         self.loops: list[tuple[int, ast.AST]] = []
         """The loops around: when their present turn began, in storage numbers, and their statements."""
         self.globals: set[str] = set()
         self.jumps: list[Environment] = []
+        """The variables at each `continue` of the turn under way."""
+        self.breaks: list[Environment] = []
+        """The variables at each `break` of the loop under way."""
         self.defined: set[ast.AST] = set()
         """Functions that this activation defines: they see its variables as they are when called."""
         self.outer_names: set[str] = set()
@@ -258,6 +271,10 @@ class Frame:
         base, _, name = key.rpartition(".")
         if base == self.self_name and base:
             self.stores.setdefault(name, []).append((value, node))
+
+    def own(self, name: str) -> str:
+        """What an attribute of the receiver is known by."""
+        return f"{self.self_name}.{name}"
 
     def note_dotted(self, key: str) -> None:
         """The environment holds an attribute under this name now."""

@@ -11,6 +11,7 @@ from h2dlint.facts import layout as lay
 from h2dlint.facts.copies import Direction, Pinning, Pitfall, Verdict
 from h2dlint.facts.domain import (
     NOTHING,
+    PICKED,
     Array,
     Choice,
     Const,
@@ -26,6 +27,7 @@ from h2dlint.facts.domain import (
     Value,
     join,
     mapped,
+    under_key,
 )
 from h2dlint.facts.frame import Frame
 from h2dlint.facts.layout import DENSE_UNRANKED, Form, Index, Layout, Size
@@ -52,19 +54,39 @@ class Indices:
 def read_index(node: ast.expr, evaluate: Evaluate, frame: Frame) -> Indices:
     """Sort the items of an index expression into ints, slices, None, ellipsis, fancy and unknown ones."""
     found = Indices()
-    for item in node.elts if isinstance(node, ast.Tuple) else [node]:
-        _read_item(item, found, evaluate, frame)
+    if isinstance(node, (ast.Tuple, ast.Slice, ast.Starred)):
+        for item in node.elts if isinstance(node, ast.Tuple) else [node]:
+            _read_item(item, found, evaluate, frame)
+        return found
+    value = evaluate(node, frame)
+    if isinstance(value, Sequence) and value.may_be_tuple:
+        _read_tuple(value, found)
+    else:
+        _read_value(value, found)
     return found
 
 
 def _read_item(item: ast.expr, found: Indices, evaluate: Evaluate, frame: Frame) -> None:
     if isinstance(item, ast.Slice):
         found.basic.append(_slice(item, evaluate, frame))
-        return
-    if isinstance(item, ast.Starred):
+    elif isinstance(item, ast.Starred):
         found.unknown = True
+    else:
+        _read_value(evaluate(item, frame), found)
+
+
+def _read_tuple(value: Sequence, found: Indices) -> None:
+    """A tuple that has a name, or what may be one: its items are those of the index, as far as they are known."""
+    if value.items is not None:
+        for item in value.items:
+            _read_value(item, found)
         return
-    value = evaluate(item, frame)
+    found.unknown = True
+    if isinstance(value.item, Array) and not value.item.scalar:
+        found.fancy.append(value.item)
+
+
+def _read_value(value: Value, found: Indices) -> None:
     if isinstance(value, Const):
         if value.value is None:
             found.basic.append(lay.NewAxis())
@@ -133,11 +155,13 @@ def _element_of(value: Value, node: ast.Subscript, evaluate: Evaluate, frame: Fr
         if isinstance(key, Const):
             found = value.get(key.value)
             return NOTHING if found is None else found
-        return value.any_item() if value.items or value.item is not None else NOTHING
+        return under_key(value.any_item(), node.slice) if value.items or value.item is not None else NOTHING
     if isinstance(value, Loader):
         return value.batch
-    if not isinstance(node.slice, ast.Slice):
-        evaluate(node.slice, frame)
+    if value is PICKED:
+        return PICKED
+    if not isinstance(node.slice, ast.Slice) and _picked(read_index(node.slice, evaluate, frame), node):
+        return PICKED
     if isinstance(value, Unknown) and value.why == "shape" and isinstance(node.slice, ast.Slice):
         return Unknown(why="shape")  # its positions are not those of the whole
     if isinstance(value, Unknown) and value.why == "shape" and not value.key:
@@ -171,8 +195,8 @@ def _sequence_element(value: Sequence, node: ast.Subscript, evaluate: Evaluate, 
         if value.items is not None and all(bound is None or isinstance(bound, Const) for bound in bounds):
             numbers = [bound.value if isinstance(bound, Const) else None for bound in bounds]
             if all(number is None or isinstance(number, int) for number in numbers):
-                return Sequence(value.items[slice(*numbers)])
-        return Sequence(None, value.any_item())
+                return Sequence(value.items[slice(*numbers)], may_be_tuple=value.may_be_tuple)
+        return Sequence(None, value.any_item(), may_be_tuple=value.may_be_tuple)
     index = evaluate(node.slice, frame)
     if value.items is not None and isinstance(index, Const) and isinstance(index.value, int):
         return value.items[index.value] if -len(value.items) <= index.value < len(value.items) else NOTHING
@@ -219,7 +243,7 @@ def array_element(array: Array, index: Indices, node: ast.expr, frame: Frame) ->
     return array.but(
         layout=layout,
         trail=_slice_trail(array, layout, node, frame),
-        scalar=array.kind == "ndarray" and only_positions,
+        scalar=only_positions and _may_be_number(array, layout),
         part=_part(array, node),
     )
 
@@ -357,14 +381,18 @@ def _note_store(target: Array, index: Indices, value: Value, node: ast.expr, fra
         return
     small = _is_number(value) or _is_scalar(value)
     if index.fancy:
-        there = [isinstance(one, Array) and one.device.is_accelerator and one.dtype != "bool" for one in index.fancy]
-        sent = small and all(there)
+        sent = small and all(isinstance(one, Array) and _names_places(one) for one in index.fancy)
     else:
         whole = isinstance(value, Array) and value.device.is_cpu and not value.by_name and not small
         sent = whole or (small and _is_element(target, index))
     if sent:
         held = value if isinstance(value, Array) else None
         pitfalls.waits(frame, node, "__setitem__", Pitfall.HOST_VALUE, target.device, operand=node, array=held)
+
+
+def _names_places(index: Array) -> bool:
+    """Whether an index on the device is one of positions; for a mask the value travels with the launch (FACTS)."""
+    return index.device.is_accelerator and (index.dtype not in (None, "bool") or _is_long(index))
 
 
 def stored(container: Value, key: Value, value: Value) -> Value:
@@ -395,4 +423,12 @@ def rows(array: Array, node: ast.AST, frame: Frame) -> Array:
         return array
     layout = lay.indexed(array.layout, [lay.IntIndex()])
     part = parts.piece(array.part) if array.memory is Memory.PINNED else array.part
-    return array.but(layout=layout, trail=_slice_trail(array, layout, node, frame), part=part)
+    scalar = _may_be_number(array, layout)
+    return array.but(layout=layout, trail=_slice_trail(array, layout, node, frame), part=part, scalar=scalar)
+
+
+def _may_be_number(array: Array, layout: Layout) -> bool:
+    """Whether one element of a host array, or one of its rows, may be a number: that is a position, and no index that
+    picks.
+    """
+    return layout.rank in (None, 0) and (array.kind == "ndarray" or (array.kind == "tensor" and array.device.is_cpu))

@@ -239,6 +239,8 @@ class Names(Running):
                 self._partial_reads += 1
                 self._hasty.add(unit.node)
             values.extend(held for held, _ in (inner.stores.get(f"global {name}", ()) if inner else ()))
+            if inner is None and value == Const(None):
+                values.append(Unknown(name))  # no answer while it is not known what replaces it
             if inner is not None and inner.exhausted:
                 values.append(NOTHING)
         return join(values)

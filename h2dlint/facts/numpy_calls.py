@@ -65,11 +65,39 @@ def call_numpy(name: str, args: list[Value], keywords: dict[str, Value], node: a
         if (
             last == "meshgrid"
             or (last == "unique" and any(key.startswith("return_") for key in keywords))
-            or last in ("nonzero",)
+            or last == "nonzero"
+            or (last == "where" and len(args) == 1)
         ):
-            return Sequence(None, made)
-        return made
+            return Sequence(None, made, may_be_tuple=True)
+        return made.but(scalar=True) if _may_be_number(last, args, keywords) else made
     return NOTHING
+
+
+_ELEMENTWISE = frozenset(
+    [
+        "add", "subtract", "multiply", "divide", "floor_divide", "mod", "minimum", "maximum", "clip", "abs", "absolute",
+        "round", "floor", "ceil", "sqrt", "exp", "log", "power", "equal", "not_equal", "logical_and", "logical_or",
+        "logical_not", "searchsorted", "isin",
+    ]
+)  # fmt: skip
+"""Functions that give a number for numbers; of `searchsorted` the second argument decides."""
+_SIZE_AT = {
+    "randint": 2, "choice": 1, "random": 0, "random_sample": 0, "uniform": 2, "normal": 2, "standard_normal": 0,
+    "integers": 2, "poisson": 1, "exponential": 1, "beta": 2, "gamma": 2, "binomial": 2, "geometric": 1, "rand": 0,
+    "randn": 0, "triangular": 3, "laplace": 2, "lognormal": 2,
+}  # fmt: skip
+"""Where `numpy.random.*` is told how many; without it gives one number for numbers."""
+
+
+def _may_be_number(name: str, args: list[Value], keywords: dict[str, Value]) -> bool:
+    """Whether a function of numpy may give a number here, not an array."""
+    if name in _ELEMENTWISE:
+        operands = args[1:] if name == "searchsorted" else args
+    elif name in _SIZE_AT and "size" not in keywords and len(args) <= _SIZE_AT[name]:
+        operands = [] if name == "choice" else args
+    else:
+        return False
+    return not any(isinstance(one, Sequence) or (isinstance(one, Array) and not one.scalar) for one in operands)
 
 
 def _pieces(

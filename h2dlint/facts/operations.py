@@ -6,6 +6,8 @@ import ast
 import itertools
 from collections.abc import Callable, Iterable
 
+from msgspec.structs import replace
+
 from h2dlint.facts import events, parts, pitfalls
 from h2dlint.facts import layout as lay
 from h2dlint.facts.copies import Direction, Pinning, Verdict
@@ -430,7 +432,7 @@ def pieces(
         size = _piece_size(array.layout, row.shape, axis, args, keywords)
         layout = lay.UNKNOWN_LAYOUT if axis is None else lay.divided(array.layout, axis, size)
     view = array.but(layout=layout, trail=_view_trail(array, layout, frame, node, name), part=parts.piece(array.part))
-    return Sequence(None, view)
+    return Sequence(None, view, may_be_tuple=True)
 
 
 def _piece_size(layout: Layout, kind: str, axis: int | None, args: list[Value], keywords: dict[str, Value]) -> Size:
@@ -670,7 +672,7 @@ def torch_call(
         if name in _PICKS and isinstance(result, Array):
             result = result.but(picked=node)
         several = row.effect is Effect.FRESH_PAIR and _gives_several(name, args, keywords)
-        return Sequence(None, result) if several else result
+        return Sequence(None, result, may_be_tuple=True) if several else result
     return mapped(receiver, lambda inner: _one_call(row, name, inner, args, keywords, node, frame))
 
 
@@ -705,7 +707,7 @@ def _item_ways(sequence: Sequence) -> Value:
     if sequence.items is None:
         ways = alternatives(sequence.item)
         return (
-            Choice(tuple(Alternative(Sequence(None, way.value), way.tags) for way in ways))
+            Choice(tuple(Alternative(replace(sequence, item=way.value), way.tags) for way in ways))
             if len(ways) > 1
             else sequence
         )

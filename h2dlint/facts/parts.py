@@ -4,7 +4,7 @@ A part is a short text: empty for the whole, `:` for a beginning (`x[:n]`), `1:`
 (`x[1 : n + 1]`, as offsets are filled), `=2` for what constants name (`x[2]`,
 `x[4:8]`), `~i` for what variables name (`x[i]`, `x[a:b]`), `?` for some piece. A `!` in front says that the view hides
 its memory: it was made of a pointer, and torch does not see whose (FACTS, "Pinning mistakes"). `*` says that even the
-memory is one of several.
+memory is one of several: of those in a dict, where a text follows that names the key, `*key`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,16 @@ SEVERAL = "*"
 HIDES = "!"
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+def is_one_of_several(part: str) -> bool:
+    """Whether even the memory is one of several."""
+    return part[:1] == SEVERAL
+
+
+def of_key(text: str) -> str:
+    """The memory that a dict holds under a key, as written."""
+    return SEVERAL + text
 
 
 def indexed(part: str, index: ast.expr) -> str:
@@ -64,6 +74,11 @@ def overlap(one: str, other: str) -> bool:
     if {one, other} in ({BEGINNING, "=0"}, {BEGINNING, BUT_FIRST}):
         return True
     return one == other and one != SOME
+
+
+def same_key(one: str, other: str) -> bool:
+    """Whether both are what one dict holds under the same key."""
+    return one == other != SEVERAL and one[:1] == SEVERAL
 
 
 def is_varying(part: str) -> bool:

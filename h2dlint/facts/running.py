@@ -109,6 +109,8 @@ class Running:
         """Functions that read an attribute or a global while that was still being looked up."""
         self._own_stores: set[ast.AST] = set()
         """Functions that read an attribute which they store themselves, while nobody knew what they store."""
+        self._run_twice: set[ast.AST] = set()
+        """Functions that were run again because they were hasty: once is enough."""
         self._blocked_by: dict[ast.AST, set[ast.AST]] = {}
         """The functions that were under way when another one called them in vain."""
         self._finished: set[int] = set()
@@ -188,6 +190,17 @@ class Running:
         self._hasty.discard(unit.node)
         self._forget_outcomes(unit.node)
         return True
+
+    def look_again(self, module: ModuleInfo, unit: Unit) -> Frame | None:
+        """Run a function again, once, that has read what was still being looked up: what it stores itself is known now,
+        for who asks meanwhile as well.
+        """
+        if unit.node in self._run_twice or unit.node in self._stack or self._open:
+            return self._units.get(unit.node)
+        self._run_twice.add(unit.node)
+        self._hasty.discard(unit.node)
+        self._forget_outcomes(unit.node)
+        return self._run_unit(module, unit)
 
     def _run_unit(self, module: ModuleInfo, unit: Unit, depth: int = 0, steps: int = 0) -> Frame:
         """The function, with calls followed so deep and so many steps taken; both as it deserves, if they are 0."""

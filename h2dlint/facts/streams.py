@@ -55,8 +55,8 @@ def are_apart(one: str, other: str, frame: Frame) -> bool:
 
 def is_own(stream: str, frame: Frame) -> bool:
     """Whether the function that is looked at has made the stream itself: nobody else can have it current."""
-    file, _, line = stream.removeprefix(_MADE).rpartition(":")
-    if not stream.startswith(_MADE) or file != frame.module.file:
+    file, line, _ = stream.removeprefix(_MADE).rsplit(":", 2) if stream.startswith(_MADE) else ("", "", "")
+    if not file or file != frame.module.file:
         return False
     function = frame.function
     if function is None:
@@ -68,7 +68,8 @@ def is_own(stream: str, frame: Frame) -> bool:
 def of_call(name: str, args: list[Value], node: ast.AST, frame: Frame) -> Value | None:
     """What functions of `torch.cuda` and its kin that are about streams give; None for other functions."""
     if name == "Stream":
-        return Stream(f"{_MADE}{frame.module.file}:{getattr(node, 'lineno', 0)}")
+        place = f"{getattr(node, 'lineno', 0)}:{getattr(node, 'col_offset', 0)}"
+        return Stream(f"{_MADE}{frame.module.file}:{place}")
     if name == "current_stream":
         return Stream(current(frame))
     if name == "default_stream":

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from h2dlint.facts import events
+from msgspec.structs import replace
+
+from h2dlint.facts import events, keeping
 from h2dlint.facts.annotations import annotated_value, declared_object
 from h2dlint.facts.attributes import decorator_names, is_transparent
 from h2dlint.facts.domain import (
@@ -24,7 +26,9 @@ from h2dlint.facts.domain import (
     Value,
     join,
     mapped,
+    one_of_several,
     signature,
+    under_text,
 )
 from h2dlint.facts.evaluate import evaluate
 from h2dlint.facts.flags import Truth, is_availability_name, is_decision_name, is_wsl_name, truth
@@ -85,7 +89,7 @@ class Summaries(Names):
         known = self._known_result(function, args, keywords, overrides, frame, node)
         own = _is_known_object(function, key, frame)
         if known is not None:
-            value, stored, effect = known
+            value, stored, effect = _remembered(function, known, node)
             events.follow(frame, effect, own, again=True)
             for name, held in stored.items():
                 if key:
@@ -98,7 +102,7 @@ class Summaries(Names):
             found = self._run_call(function, args, keywords, overrides, frame, node)
             if memo is not None and frame.default_device is device:
                 self._summaries[memo] = found
-        value, stored, effect = found
+        value, stored, effect = _remembered(function, found, node)
         events.follow(frame, effect, own, again)
         for name, held in stored.items():
             if key:
@@ -186,8 +190,11 @@ class Summaries(Names):
         call = Uninformed(frame.root, frame.root_file, (*frame.context, site))
         self.uninformed.setdefault(unit.node, []).append(call)
         inner = self.run_unit(function.module, unit)
+        if inner is not None and unit.node in self._hasty:
+            inner = self.look_again(function.module, unit)
         if inner is None or inner.exhausted:  # what it has returned so far may not be all
             return NOTHING, {}, None
+        events.settle_kept(inner)
         _hand_globals(inner, frame)
         if inner.default_device is not None and inner.default_device is not SOMEWHERE:
             frame.default_device = inner.default_device
@@ -237,6 +244,7 @@ class Summaries(Names):
         finally:
             self.steps.limit = limit
             del self._stack[depth:]
+        events.settle_kept(inner)
         frame.default_device = inner.default_device
         if function.node in frame.defined:
             self._hand_out(inner, frame)
@@ -332,11 +340,20 @@ class Summaries(Names):
             options = {keyword.arg: keyword.value for keyword in value.keywords}
             value = options.get("default")
             if value is None:
-                return NOTHING
+                return self._field_made(info, options.get("default_factory"), statement)
         found = evaluate(value, self._frame(info.module, statement, info.qualname))
         return (
             Const(found.value, True, statement) if isinstance(found, Const) and isinstance(found.value, bool) else found
         )
+
+    def _field_made(self, info: ClassInfo, factory: ast.expr | None, statement: ast.AST) -> Value:
+        """What `default_factory=lambda: torch.zeros(...)` makes: of anything but a tensor nothing is known, it may have
+        been filled since.
+        """
+        if not isinstance(factory, ast.Lambda):
+            return NOTHING
+        found = evaluate(factory.body, self._frame(info.module, statement, info.qualname))
+        return found if isinstance(found, Array) else NOTHING
 
 
 def _has_twin_on_host(info: ClassInfo, name: str) -> bool:
@@ -417,6 +434,22 @@ def _memo_key(
         device,
         id(node),
     )
+
+
+_CACHING = frozenset({"cached_property", "lru_cache", "cache"})
+
+
+def _remembered(
+    function: Function, found: tuple[Value, Environment, events.Effect | None], node: ast.AST
+) -> tuple[Value, Environment, events.Effect | None]:
+    """What a call gives of a function that makes its result once, and once for each argument: it is not new."""
+    value, stored, effect = found
+    decorators = {name.rpartition(".")[2] for name in decorator_names(function.node)}
+    if effect is None or not effect.made or decorators.isdisjoint(_CACHING):
+        return found
+    if isinstance(node, ast.Call) and (node.args or node.keywords):
+        value = mapped(one_of_several(value), lambda held: under_text(held, ast.unparse(node)))
+    return value, stored, replace(effect, made=effect.made - set(keeping.storages(value)))
 
 
 def _result(frame: Frame, falls_through: bool) -> Value:

@@ -350,10 +350,10 @@ def call_method(
                 or name in _RANDOM_FILLS
             ):
                 frame.written(receiver)
-                _in_place(receiver, name, node, frame)
+                _in_place(receiver, name, [*args, *keywords.values()], node, frame)
                 return receiver.but(index_built=False)
             if name not in _LEAVE_ALONE:
-                _in_place(receiver, name, node, frame)
+                _in_place(receiver, name, [*args, *keywords.values()], node, frame)
             return receiver
         if "non_blocking" in keywords:
             return transfers.move(receiver, name, args, keywords, node, frame)
@@ -409,8 +409,10 @@ _RANDOM_FILLS = frozenset(
 )
 
 
-def _in_place(receiver: Array, name: str, node: ast.AST, frame: Frame) -> None:
-    """A method that writes: all but those that only fill have to read first."""
+def _in_place(receiver: Array, name: str, operands: list[Value], node: ast.AST, frame: Frame) -> None:
+    """A method that writes: all but those that only fill have to read first; what goes in with it is read as well."""
+    for operand in operands if receiver.device.is_cpu else ():
+        events.read_value(frame, operand, node)
     if name not in _RANDOM_FILLS and name not in ("fill_", "zero_"):
         events.read(frame, [receiver], node)
     events.write(frame, receiver, node)

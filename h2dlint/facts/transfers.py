@@ -18,6 +18,7 @@ from h2dlint.facts.domain import (
     ACCELERATOR,
     CPU,
     NOTHING,
+    PICKED,
     SOMEWHERE,
     Array,
     Const,
@@ -82,6 +83,11 @@ class Site(Struct):
     """Whether it brings a tensor home without being asked to be asynchronous."""
     hangs_on_place: bool = False
     """It goes to the host on one way and elsewhere on another, and whether it asks may hang on which."""
+
+    @property
+    def ways(self) -> list[Tag]:
+        """The ways that make a difference: not those on which a buffer was there already, and those that made it."""
+        return [tag for tag in self.tags if tag not in self.frame.kept_tags]
 
     @property
     def backend(self) -> str:
@@ -157,7 +163,7 @@ def _follow(site: Site, ruling: Ruling) -> None:
     born = ruling.direction is Direction.D2H and site.name != "copy_"
     if ruling.verdict is Verdict.ASYNC or (born and ruling.verdict is Verdict.UNPROVEN):
         if array is not None and array.kind == "tensor" and ruling.direction in (Direction.H2D, Direction.D2H):
-            certain = ruling.verdict is Verdict.ASYNC and not site.doubtful and not site.tags
+            certain = ruling.verdict is Verdict.ASYNC and not site.doubtful and not site.ways
             if not (born and site.hangs_on_place):
                 events.issue(site.frame, array, site.node, ruling.direction, certain, born)
     elif ruling.verdict is Verdict.BLOCKING or (
@@ -469,7 +475,7 @@ def _host_side(target: Value, source: Value, site: Site) -> None:
     if isinstance(source, Array) and here.is_cpu:
         events.read(site.frame, [source], site.node)
     if here.is_cpu or not site.asked:
-        events.write(site.frame, target, site.node, certain=here.is_cpu and not site.tags)
+        events.write(site.frame, target, site.node, certain=here.is_cpu and not site.ways)
 
 
 def _into_temporary(destination: Value, receiver: ast.AST | None, node: ast.Call, frame: Frame) -> None:
@@ -501,9 +507,13 @@ def _into_temporary(destination: Value, receiver: ast.AST | None, node: ast.Call
 
 
 def _picks_in_any_case(value: Value, node: ast.AST) -> bool:
-    """Whether an index as written, a list or a comparison, is one that only tensors take: no dict, no list does."""
+    """Whether an index, a list or a comparison as written or one that is shown to be an array, is one that only tensors
+    take: no dict, no list does.
+    """
     if not isinstance(node, ast.Subscript):
         return False
+    if value is PICKED:
+        return True
     items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     return isinstance(value, Unknown) and any(isinstance(item, (ast.List, ast.Compare)) for item in items)
 
@@ -585,9 +595,17 @@ def _into_device(target: Value, source: Array, there: Device, site: Site) -> Rul
     casts = isinstance(target, Array) and _casts(source.dtype, target.dtype)
     ruling = upload(source, there, layout, site.asked, site.backend, casts)
     hangs_on_target = source.memory is not Memory.PAGEABLE and source.layout.form is Form.PERMUTED
-    if hangs_on_target and not isinstance(target, Array) and ruling.verdict is Verdict.FAKE_ASYNC:
+    if hangs_on_target and not _order_is_shown(target) and ruling.verdict is Verdict.FAKE_ASYNC:
         return unproven(Direction.H2D, "the layout of the destination cannot be followed", source)
     return ruling
+
+
+def _order_is_shown(target: Value) -> bool:
+    """Whether the order of a tensor's axes is known: not of what came from somewhere, nor of what was made like it."""
+    if not isinstance(target, Array):
+        return False
+    made = target.trail
+    return target.layout.axes is not None or (made is not None and not made.label.endswith("_like"))
 
 
 # Transfers that nobody asked to be asynchronous
