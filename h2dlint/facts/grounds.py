@@ -231,6 +231,13 @@ class Grounded(Stores):
         finally:
             self.grounds.leave(before)
 
+    def derived_texts(self, info: ClassInfo) -> list[tuple[str, str, str]] | None:
+        before = self.grounds.enter(("derived", info))
+        try:
+            return super().derived_texts(info)
+        finally:
+            self.grounds.leave(before)
+
     def resolve(self, module: ModuleInfo, name: str) -> Value:
         known = module.resolved.get(name)
         if known is not None:

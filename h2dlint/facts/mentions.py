@@ -116,7 +116,7 @@ def _is_test(file: str, top: str) -> bool:
 # Each starts with a literal: that is what makes a search of millions of lines quick.
 CALLS = (re.compile(rb"\.(\w+)\("),)
 STORES = (re.compile(rb"\.(\w+) ="),)
-CLASSES = (re.compile(rb"class (\w+\([^)]*\))"),)
+CLASSES = (re.compile(rb"\nclass (\w+\([^)]*\))"),)
 IMPORTS = (re.compile(rb"import[ \t]+([^\n(]*(?:\([^)]*\))?)"), re.compile(rb"from[ \t]+([\w.]+)[ \t]+import\b"))
 _WORD = re.compile(rb"\w+")
 

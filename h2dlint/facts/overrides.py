@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 from h2dlint.facts.domain import (
     NOTHING,
@@ -24,7 +25,8 @@ from h2dlint.facts.summaries import Summaries, is_stub
 
 MAX_OVERRIDING_FILES = 3
 """A method that more other files of the project override is not followed into them: what it is there is unknown."""
-_MOST_SUBCLASSES = 40
+_MOST_SUBCLASSES = 24
+"""A class that has more, or is named by more classes, is not followed to those of other files."""
 _MOST_LEVELS = 4
 """Classes between one that overrides and the one that is overridden, where these say nothing of tensors."""
 
@@ -45,8 +47,8 @@ class Overrides(Summaries):
         if not isinstance(receiver, Instance) or receiver.fields is not None or receiver.info is None:
             return value
         name = getattr(function.node, "name", "")
-        stub = is_stub(function.node)
-        if not name or name.startswith("__") or _asks_super(node) or not (stub or _is_host_data(value)):
+        stub = is_stub(function.node) and not _gives_no_data(function.node)
+        if not name or name.startswith("__") or _asks_super(node) or not (stub or is_host_data(value)):
             return value
         others, all_seen = self.overrides_of(receiver.info, name)
         if not others and (all_seen or stub):
@@ -84,38 +86,55 @@ class Overrides(Summaries):
         return known
 
     def _find_overrides(self, info: ClassInfo, name: str) -> tuple[list[Function], bool]:
-        found = [other for other in info.module.subclasses(info) if name in other.methods]
-        files = self._files_overriding(info, name)
-        if files is None or len(files) > min(MAX_OVERRIDING_FILES, self.options.max_caller_files):
-            return [_bound(other, name) for other in found], False
-        for file in files:
+        here = [other for other in info.module.subclasses(info) if name in other.methods]
+        elsewhere = self.derived_elsewhere(info, lambda body: f" def {name}(" in body)
+        found = [*here, *(other for other in elsewhere or () if name in other.methods)]
+        return [_bound(other, name) for other in found], elsewhere is not None
+
+    def derived_elsewhere(self, info: ClassInfo, wanted: Callable[[str], bool]) -> list[ClassInfo] | None:
+        """The classes of other modules that derive from `info` and whose text is as wanted; None where too many files
+        have one.
+        """
+        texts = self.derived_texts(info)
+        if texts is None:
+            return None
+        files: dict[str, list[str]] = {}
+        for file, name, body in texts:
+            if wanted(body):
+                files.setdefault(file, []).append(name)
+        if len(files) > min(MAX_OVERRIDING_FILES, self.options.max_caller_files):
+            return None
+        found: list[ClassInfo] = []
+        for file, names in files.items():
             self.note_use(info.module.file, file)
             module = self.load(file, whole=True)
-            for other in module.classes.values() if module is not None else ():
-                if name in other.methods and self._derives(other.module, other.name, info):
-                    found.append(other)
-        return [_bound(other, name) for other in found], True
+            if module is not None:
+                known = [name for name in names if name in module.classes]
+                found.extend(module.classes[name] for name in known if self._derives(module, name, info))
+        return found
 
-    def _files_overriding(self, info: ClassInfo, name: str) -> list[str] | None:
-        """The other files of the project with a class that seems to derive from this one and defines the method; None
-        where the classes that derive from it are too many.
+    def derived_texts(self, info: ClassInfo) -> list[tuple[str, str, str]] | None:
+        """The classes of other files that seem to derive from this one: file, name, and what stands in them. None where
+        they are too many.
         """
+        if info not in self._derived:
+            self._derived[info] = self._find_derived_texts(info)
+        return self._derived[info]
+
+    def _find_derived_texts(self, info: ClassInfo) -> list[tuple[str, str, str]] | None:
         classes, waiting = {info.name}, [info.name]
-        found: dict[str, None] = {}
+        found: dict[tuple[str, str], str] = {}
         while waiting:
             files = self._mentions.files_deriving(waiting.pop(), info.module.file)
-            if files is None:  # a tree too large to be searched
-                return []
-            for file in files:
-                for derived, defines in _classes_from(self.text_of(file), classes, name):
-                    if defines:
-                        found[file] = None
+            if files is not None and len(files) + len(classes) > _MOST_SUBCLASSES:
+                return None
+            for file in files or ():  # none as well where the tree is too large to be searched
+                for derived, body in _classes_from(self.text_of(file), classes):
+                    found[file, derived] = body
                     if derived not in classes:
                         classes.add(derived)
                         waiting.append(derived)
-            if len(classes) > _MOST_SUBCLASSES:
-                return None
-        return list(found)
+        return [(file, name, body) for (file, name), body in found.items()]
 
     def _derives(self, module: ModuleInfo, name: str, info: ClassInfo, depth: int = _MOST_LEVELS) -> bool:
         """Whether a class is `info` or derives from it. A class in between may say nothing of tensors: it is not
@@ -168,14 +187,23 @@ def _asks_super(node: ast.AST) -> bool:
     return isinstance(base, ast.Call) and isinstance(base.func, ast.Name) and base.func.id == "super"
 
 
-def _is_host_data(value: Value, depth: int = 2) -> bool:
+_NO_DATA = frozenset({"None", "bool", "int", "float", "str", "bytes"})
+
+
+def _gives_no_data(node: ast.AST) -> bool:
+    """Whether a function is declared to return nothing that holds tensors."""
+    returns = getattr(node, "returns", None)
+    return returns is not None and ast.unparse(returns) in _NO_DATA
+
+
+def is_host_data(value: Value, depth: int = 2) -> bool:
     """Whether a value holds a tensor or an array of which it is known that it lies on the host."""
     for way in alternatives(value):
         held = way.value
         if isinstance(held, Array):
             if held.device.is_cpu:
                 return True
-        elif depth and any(_is_host_data(one, depth - 1) for one in _parts(held)):
+        elif depth and any(is_host_data(one, depth - 1) for one in _parts(held)):
             return True
     return False
 
@@ -194,16 +222,20 @@ def _is_same(left: ClassInfo, right: ClassInfo) -> bool:
     return left is right or (left.qualname == right.qualname and left.module.file == right.module.file)
 
 
-_CLASS = re.compile(r"^class (\w+)\(([^)]*)\)", re.MULTILINE)
-_NEXT_TOP_LEVEL = re.compile(r"^[^\s#)\]}]", re.MULTILINE)
+_CLASS = re.compile(r"\nclass (\w+)\(([^)]*)\)")
+_NEXT_TOP_LEVEL = re.compile(r"\n[^\s#)\]}]")
 _WORD = re.compile(r"\w+")
 
 
-def _classes_from(text: str, bases: set[str], method: str) -> Iterator[tuple[str, bool]]:
-    """The classes of a text that name one of the bases, and whether they define the method, by what stands there."""
-    for match in _CLASS.finditer(text):
-        if bases.isdisjoint(_WORD.findall(match[2])):
-            continue
-        end = _NEXT_TOP_LEVEL.search(text, match.end())
-        body = text[match.end() : end.start() if end else len(text)]
-        yield match[1], f"    def {method}(" in body
+def _classes_from(text: str, bases: set[str]) -> Iterator[tuple[str, str]]:
+    """The classes of a text that name one of the bases, with their bodies, by what stands there."""
+    for name, named, start in _class_statements(text):
+        if not bases.isdisjoint(named):
+            end = _NEXT_TOP_LEVEL.search(text, start)
+            yield name, text[start : end.start() if end else len(text)]
+
+
+@lru_cache(maxsize=512)
+def _class_statements(text: str) -> list[tuple[str, list[str], int]]:
+    """The class statements of a text: the name, the words between its parentheses, and where these end."""
+    return [(match[1], _WORD.findall(match[2]), match.end()) for match in _CLASS.finditer(text)]

@@ -96,6 +96,7 @@ class Running:
         self._constructions_elsewhere: dict[ClassInfo, list[tuple[Instance, CallSite]]] = {}
         self._filled_later: dict[tuple[ClassInfo, str], bool] = {}
         self._overrides: dict[tuple[ClassInfo, str], tuple[list[Function], bool]] = {}
+        self._derived: dict[ClassInfo, list[tuple[str, str, str]] | None] = {}
         self._overriding: dict[ast.AST, ClassInfo] = {}
         """The classes of methods that a way has been tagged with."""
         self._incomplete = False

@@ -26,7 +26,7 @@ from h2dlint.facts.domain import (
 from h2dlint.facts.frame import Frame, key_of
 from h2dlint.facts.modules import ClassInfo, FunctionNode, ModuleInfo, Unit, calls_constructor, holds, own_attribute
 from h2dlint.facts.outcomes import CallSite
-from h2dlint.facts.overrides import Overrides
+from h2dlint.facts.overrides import Overrides, is_host_data
 from h2dlint.facts.parameters import bind_parameters, parameter_names
 from h2dlint.facts.running import CALLER_DEPTH
 from h2dlint.facts.summaries import moves_with
@@ -64,6 +64,8 @@ class Stores(Overrides):
         for owner in info.module.subclasses(info):
             self._stored_by(owner, name, values, tags)
         self._stored_outside(info, name, values, tags)
+        if all(map(_says_nothing, values)) or any(map(is_host_data, values)):
+            self._stored_by_derived(info, name, values, tags)
         unknown = all(map(_says_nothing, values)) and _is_declared_data(info, name)
         if unknown or (values and all(map(_hangs_on_a_flag, values))):
             self._from_elsewhere(info, name, values, tags)
@@ -196,6 +198,16 @@ class Stores(Overrides):
             values.append(Unknown(f"{info.qualname}.{name}"))
             tags.append(())
 
+    def _stored_by_derived(self, info: ClassInfo, name: str, values: list[Value], tags: list[tuple[Tag, ...]]) -> None:
+        """What classes of other modules that derive from this one hold in the attribute: objects of theirs are such."""
+        derived = self.derived_elsewhere(info, lambda body: _stores_data(body, name))
+        for other in derived or ():
+            values.append(self.attribute(other, name))
+            tags.append((Tag("case", other.node, path=other.module.path, text=f"for an object of `{other.name}`"),))
+        if derived is None and values and not all(map(_says_nothing, values)):
+            values.append(Unknown(f"{info.qualname}.{name}"))
+            tags.append(())
+
     def _from_elsewhere(self, info: ClassInfo, name: str, values: list[Value], tags: list[tuple[Tag, ...]]) -> None:
         """What other modules store in the attribute: as they make such objects, or later.
 
@@ -317,6 +329,19 @@ class Stores(Overrides):
                 if decorator_names(method) & {"classmethod", "staticmethod"}:  # a factory, with `cls(...)`
                     self.run_unit(info.module, info.module.unit_of_node[method])
         return [(made, site) for made, site, _ in self._constructions.get(info, []) if not _remakes_itself(info, site)]
+
+
+_STORES_DATA = re.compile(
+    r"\bself\.(\w+)(?:[ \t]*:[^=\n]*)?[ \t]*=(?!=)[^\n]*"
+    r"(?:\btorch\.|\bnp\.|\bnumpy\.|\.(?:to|cpu|pin_memory|clone|contiguous)\(|(?i:buffer|tensor|pinned))"
+)
+"""An assignment of what may be a tensor, an array or a pair of such, by what stands there."""
+
+
+def _stores_data(body: str, name: str) -> bool:
+    """Whether the text of a class assigns what may be a tensor to `self.name`."""
+    start = body.find(f"self.{name}")
+    return start >= 0 and any(match[1] == name for match in _STORES_DATA.finditer(body, start))
 
 
 def _take(found: list[tuple[Value, CallSite]], values: list[Value], tags: list[tuple[Tag, ...]]) -> None:
