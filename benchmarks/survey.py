@@ -11,7 +11,7 @@ every   every file, also those without a word of tensors, by all rules, with not
 
 An internal error is a traceback, a status of 2 or more, or a file of which h2dlint says that it failed on it; a
 time-out is a file that takes more than N CPU seconds (60), or a whole run that takes an hour. Files that are no Python,
-or too deep for Python's own parser, are told apart as refused. Each problem is printed. Ends with status 1 if there is
+or too deep for Python's own parser, are told apart as refused. Each problem is printed, and each refused file. Ends with status 1 if there is
 an error or a time-out.
 """
 
@@ -29,6 +29,8 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryFile
+from threading import Timer
 from types import FrameType
 from typing import Any
 
@@ -56,10 +58,12 @@ class Result(Struct, frozen=True):
     """Seconds, of the command and its children."""
     errors: tuple[str, ...] = ()
     timeouts: tuple[str, ...] = ()
-    refused: int = 0
-    """Files that are no Python, or deeper than Python's parser goes."""
+    refused: tuple[str, ...] = ()
+    """What was said of files that are no Python, or deeper than Python's parser goes."""
     longest: tuple[float, str] = (0.0, "")
     """The file that took most CPU seconds, where that was measured."""
+    peak: float = 0.0
+    """MiB of the largest process."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -70,7 +74,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--runs", default=",".join(RUNS), help="which of " + ", ".join(RUNS))
     options = parser.parse_args(arguments)
     runs = [name for name in RUNS if name in options.runs.split(",")]
-    print("| tree | files | lines | " + " | ".join(f"{name}: CPU s" for name in runs) + " | refused | slowest file |")
+    print(
+        "| tree | files | lines | " + " | ".join(f"{name}: CPU s, MiB" for name in runs) + " | refused | slowest file |"
+    )
     print("|---|---|---|" + "---|" * (len(runs) + 2))
     bad = 0
     for tree in options.trees:
@@ -78,6 +84,8 @@ def main(arguments: Sequence[str]) -> int:
         files = python_files(root)
         results = {name: survey(name, root, files, options.seconds) for name in runs}
         print(row(tree, root, files, results), flush=True)
+        for one in dict.fromkeys(one for result in results.values() for one in result.refused):
+            print(f"    refused: {one}", file=sys.stderr, flush=True)
         for name, result in results.items():
             for problem in (*result.errors, *(f"time-out: {one}" for one in result.timeouts)):
                 bad += 1
@@ -89,11 +97,11 @@ def main(arguments: Sequence[str]) -> int:
 def row(tree: str, root: str, files: Sequence[str], results: dict[str, Result]) -> str:
     """A line of the table."""
     lines = sum(Path(root, file).read_bytes().count(b"\n") for file in files)
-    seconds = " | ".join(f"{result.cpu:.1f}" for result in results.values())
+    seconds = " | ".join(f"{result.cpu:.1f}, {result.peak:.0f}" for result in results.values())
     longest = max(result.longest for result in results.values())
     name = "the standard library" if tree == "STDLIB" else Path(tree).name
     slowest = f"{longest[0]:.1f} s: {longest[1]}" if longest[1] else ""
-    refused = max(result.refused for result in results.values())
+    refused = max(len(result.refused) for result in results.values())
     return f"| {name} | {len(files):,} | {lines:,} | {seconds} | {refused} | {slowest} |"
 
 
@@ -117,21 +125,25 @@ def survey(name: str, root: str, files: Sequence[str], seconds: float) -> Result
 def command(arguments: Sequence[str], root: str) -> Result:
     """What a run of the command line says; it is the process that may not fail."""
     call = [H2DLINT, *arguments, "--isolated", "--no-cache", "--jobs", "1", "-v", "--output-format", "json"]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    try:
-        ran = subprocess.run(
-            [*call, "--exclude", "site-packages", "."], cwd=root, capture_output=True, text=True, timeout=WHOLE_RUN
-        )
-    except subprocess.TimeoutExpired:
-        return Result(float(WHOLE_RUN), timeouts=("the whole run",))
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    if ran.returncode not in (0, 1) or "Traceback" in ran.stderr:
-        return Result(cpu, errors=(f"status {ran.returncode}: {ran.stderr[-2000:]}",))
-    said = [one["path"] + ": " + one["message"] for one in json.loads(ran.stdout).get("findings", ()) if told(one)]
-    said += [line for line in ran.stderr.splitlines() if "this file was not analysed" in line]
+    with TemporaryFile() as out, TemporaryFile() as err:
+        process = subprocess.Popen([*call, "--exclude", "site-packages", "."], cwd=root, stdout=out, stderr=err)
+        timer = Timer(WHOLE_RUN, process.kill)
+        timer.start()
+        _, status, used = os.wait4(process.pid, 0)
+        over = not timer.is_alive()
+        timer.cancel()
+        texts = [stream.read().decode() for stream in (out, err) if stream.seek(0) == 0]
+    said_out, said_err = texts
+    code = process.returncode = os.waitstatus_to_exitcode(status)
+    cpu, peak = used.ru_utime + used.ru_stime, mebibytes(used)
+    if over:
+        return Result(cpu, timeouts=("the whole run",), peak=peak)
+    if code not in (0, 1) or "Traceback" in said_err:
+        return Result(cpu, errors=(f"status {code}: {said_err[-2000:]}",), peak=peak)
+    said = [one["path"] + ": " + one["message"] for one in json.loads(said_out).get("findings", ()) if told(one)]
+    said += [line for line in said_err.splitlines() if "this file was not analysed" in line]
     failed = tuple(one for one in said if any(words in one for words in FAILED))
-    return Result(cpu, errors=failed, refused=len(said) - len(failed))
+    return Result(cpu, errors=failed, refused=tuple(one for one in said if one not in failed), peak=peak)
 
 
 def told(finding: Any) -> bool:
@@ -156,8 +168,9 @@ def every_file(root: str, files: Sequence[str], seconds: float) -> Result:
         cpu=sum(result.cpu for result in results),
         errors=tuple(error for result in results for error in result.errors),
         timeouts=tuple(one for result in results for one in result.timeouts),
-        refused=sum(result.refused for result in results),
+        refused=tuple(one for result in results for one in result.refused),
         longest=max((result.longest for result in results), default=(0.0, "")),
+        peak=max((result.peak for result in results), default=0.0),
     )
 
 
@@ -187,7 +200,7 @@ def look_at_files(root: str, files: Sequence[str], seconds: float) -> Result:
     fixing = Fixing(FixOptions(), Applicability.UNSAFE, make=True)
     errors: list[str] = []
     timeouts: list[str] = []
-    refused: set[str] = set()
+    refused: dict[str, None] = {}
     longest = (0.0, "")
     for file in files:
         start = cpu_seconds()
@@ -201,7 +214,7 @@ def look_at_files(root: str, files: Sequence[str], seconds: float) -> Result:
                 for finding in look_at(project, job).findings:
                     if finding.code == "HTD902":
                         failed = any(words in finding.message for words in FAILED)
-                        refused.add(file)
+                        refused[f"{file}: {finding.message}"] = None
                         errors += [f"{file}: {finding.message}"] if failed else []
         except TooLong:
             timeouts.append(file)
@@ -210,13 +223,19 @@ def look_at_files(root: str, files: Sequence[str], seconds: float) -> Result:
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
         longest = max(longest, (cpu_seconds() - start, file))
-    return Result(cpu_seconds(), tuple(errors), tuple(timeouts), len(refused), longest)
+    peak = mebibytes(resource.getrusage(resource.RUSAGE_SELF))
+    return Result(cpu_seconds(), tuple(errors), tuple(timeouts), tuple(refused), longest, peak)
 
 
 def cpu_seconds() -> float:
     """CPU time of this process so far."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
+
+
+def mebibytes(used: resource.struct_rusage) -> float:
+    """The most memory that a process had."""
+    return used.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1024)
 
 
 if __name__ == "__main__":
