@@ -11,8 +11,8 @@ every   every file, also those without a word of tensors, by all rules, with not
 
 An internal error is a traceback, a status of 2 or more, or a file of which h2dlint says that it failed on it; a
 time-out is a file that takes more than N CPU seconds (60), or a whole run that takes an hour. Files that are no Python,
-or too deep for Python's own parser, are told apart as refused. Each problem is printed, and each refused file. Ends with status 1 if there is
-an error or a time-out.
+or too deep for Python's own parser, are told apart as refused. Each problem and each refused file is printed. Ends
+with status 1 if there is an error or a time-out.
 """
 
 from __future__ import annotations

@@ -9,11 +9,15 @@ from typing import Any
 from msgspec import Struct
 
 from h2dlint.accepted import Accepted, counted
-from h2dlint.discovery import display_path
+from h2dlint.discovery import TooLarge, display_path, read_bytes, read_regular
 from h2dlint.finding import Finding
 from h2dlint.settings import ConfigError
 
 VERSION = 1
+MOST_BYTES = 256_000_000
+"""Of a larger file nobody knows what it says."""
+MOST_FINDINGS = 2**31
+"""How many findings like one may be known."""
 
 
 class Baseline(Struct, frozen=True):
@@ -29,26 +33,36 @@ class Baseline(Struct, frozen=True):
         return self.entries.get(os.path.abspath(file), ())
 
 
-def read(file: str) -> Baseline:
-    """The baseline in a file. Raises ConfigError, with the way out, for one that cannot be used."""
+def read(file: str, regular: bool = False) -> Baseline:
+    """The baseline in a file. Raises ConfigError, with the way out, for one that cannot be used.
+
+    `regular`: no pipe and no device, which only a user may name.
+    """
     import json
 
     shown = display_path(file)
     again = f"write it with `h2dlint check --write-baseline {shown}`"
     try:
-        with open(file, encoding="utf-8") as stream:
-            data = json.load(stream)
+        data = json.loads((read_regular if regular else read_bytes)(file, MOST_BYTES).decode("utf-8-sig"))
     except FileNotFoundError as error:
         raise ConfigError(f"{shown}: no such baseline; {again}") from error
     except OSError as error:
         raise ConfigError(f"{shown}: {error.strerror}") from error
+    except TooLarge as error:
+        raise ConfigError(f"{shown}: not a baseline (more than {error.most:,} bytes); {again}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{shown}: not a baseline (nested too deeply); {again}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{shown}: not a baseline (not UTF-8); {again}") from error
     except ValueError as error:
         raise ConfigError(f"{shown}: not a baseline ({error}); {again}") from error
     if not isinstance(data, dict) or data.get("version") != VERSION:
         raise ConfigError(f"{shown}: not a baseline of this version of h2dlint; {again}")
+    if not isinstance(data.get("findings"), list):
+        raise ConfigError(f"{shown}: not a baseline (`findings` is no list); {again}")
     folder = os.path.dirname(os.path.abspath(file))
     entries: dict[str, list[Accepted]] = {}
-    for entry in data.get("findings", ()):
+    for entry in data["findings"]:
         path, accepted = _entry(entry, shown, again)
         entries.setdefault(os.path.normpath(os.path.join(folder, path)), []).append(accepted)
     return Baseline(os.path.abspath(file), {path: tuple(found) for path, found in entries.items()})
@@ -58,11 +72,17 @@ def _entry(entry: Any, shown: str, again: str) -> tuple[str, Accepted]:
     try:
         path, code, function, text = (entry[name] for name in ("path", "code", "function", "text"))
         count = entry.get("count", 1)
-        if all(isinstance(one, str) for one in (path, code, function, text)) and isinstance(count, int) and count > 0:
+        texts = all(isinstance(one, str) for one in (path, code, function, text)) and path and "\0" not in path
+        if texts and type(count) is int and 0 < count < MOST_FINDINGS:
             return path, Accepted(code, function, text, count)
     except (KeyError, TypeError, AttributeError):
         pass
-    raise ConfigError(f"{shown}: not a baseline's entry: {entry!r}; {again}")
+    what = repr(entry)
+    what = what if len(what) <= _LONGEST else f"{what[:_LONGEST]}..."
+    raise ConfigError(f"{shown}: not a baseline's entry: {what}; {again}")
+
+
+_LONGEST = 300
 
 
 def write(

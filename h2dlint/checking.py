@@ -500,7 +500,7 @@ class _Plan:
         if file not in self._baselines:
             from h2dlint.baseline import read
 
-            self._baselines[file] = read(file)
+            self._baselines[file] = read(file, regular=self._options.baseline is None)
         return self._baselines[file]
 
     def file_of(self, outcome: Outcome) -> str:

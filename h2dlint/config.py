@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from h2dlint.discovery import MAX_FILE_BYTES, display_path
+from h2dlint.discovery import MAX_FILE_BYTES, TooLarge, display_path, read_bytes
 from h2dlint.settings import EVERY_CODE, FAMILIES, ConfigError, nearest, read_settings, settings_in, wrong_code
+from h2dlint.settings_files import MOST_BYTES
 
 if TYPE_CHECKING:
     from h2dlint.facts.options import FactOptions
@@ -137,8 +138,9 @@ def config_in(folder: str) -> Config | None:
 def _config_at(path: str) -> Config:
     path = os.path.abspath(path)
     try:
-        with open(path, "rb") as file:
-            table = read_settings(path, file.read())
+        table = read_settings(path, read_bytes(path, MOST_BYTES))
+    except TooLarge as error:
+        raise ConfigError(f"{display_path(path)}: too large for settings: more than {error.most:,} bytes") from error
     except OSError as error:
         raise ConfigError(f"{display_path(path)}: cannot be read: {error.strerror}") from error
     if table is None:

@@ -12,8 +12,7 @@ from contextlib import suppress
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from pathspec import GitIgnoreSpec
+    from io import FileIO
 
 DEFAULT_EXCLUDES = (
     ".bzr",
@@ -68,21 +67,6 @@ class Missing(Exception):
 # --- names and patterns -------------------------------------------------------------------------------------------
 
 
-def glob_to_regex(pattern: str) -> str:
-    """The regular expression of a glob over a relative path: `*` and `?` stay in one folder, `**` does not."""
-    out = ""
-    at = 0
-    while at < len(pattern):
-        if pattern.startswith("**/", at):
-            out, at = out + "(?:.*/)?", at + 3
-        elif pattern.startswith("**", at):
-            out, at = out + ".*", at + 2
-        else:
-            out += {"*": "[^/]*", "?": "[^/]"}.get(pattern[at], re.escape(pattern[at]))
-            at += 1
-    return out
-
-
 class Patterns:
     """Globs that were written in one folder: without a slash they match a name at any depth, with one a path."""
 
@@ -93,12 +77,12 @@ class Patterns:
         for pattern in patterns:
             pattern = pattern.replace(os.sep, "/").removeprefix("./").rstrip("/")
             if "/" in pattern:
-                globs.append(glob_to_regex(pattern.lstrip("/")))
+                globs.append(pattern.lstrip("/"))
             elif any(char in pattern for char in "*?"):
-                globs.append("(?:.*/)?" + glob_to_regex(pattern))
+                globs.append(f"**/{pattern}")
             else:
                 self._names.add(pattern)
-        self._regex = re.compile("|".join(globs), re.DOTALL) if globs else None
+        self._regex = _any_of(globs) if globs else None
 
     def match(self, folder: str, name: str) -> bool:
         """Whether one of the globs names the entry `name` of `folder`."""
@@ -108,6 +92,13 @@ class Patterns:
             return False
         path = os.path.relpath(os.path.join(folder, name), self._folder).replace(os.sep, "/")
         return self._regex.fullmatch(path) is not None
+
+
+def _any_of(globs: Iterable[str]) -> re.Pattern[str]:
+    from h2dlint.globs import regex_of, tokens_of
+
+    sources = (regex_of(tokens_of(glob), f"g{number}_") for number, glob in enumerate(globs))
+    return re.compile("|".join(sources), re.DOTALL)
 
 
 def display_path(path: str) -> str:
@@ -132,29 +123,16 @@ def absolute(path: str) -> str:
 class GitIgnore:
     """One .gitignore file."""
 
-    def __init__(self, folder: str, lines: Sequence[str]) -> None:
-        from pathspec import GitIgnoreSpec
+    def __init__(self, folder: str, data: bytes) -> None:
+        from h2dlint.globs import IgnoreLines
 
         self.folder = folder
-        self._spec = GitIgnoreSpec.from_lines(lines)
-        self._any = _any_pattern(self._spec)
+        self._lines = IgnoreLines(data)
 
     def says(self, path: str, is_folder: bool) -> bool | None:
         """Whether the absolute `path`, which lies under this file's folder, is ignored; None: nothing is said."""
         relative = path[len(self.folder) :].lstrip(os.sep).replace(os.sep, "/") + ("/" if is_folder else "")
-        if self._any is not None and not self._any.search(relative):
-            return None
-        return self._spec.check_file(relative).include
-
-
-def _any_pattern(spec: GitIgnoreSpec) -> re.Pattern[str] | None:
-    # Most paths match no pattern: one expression says so at once, where asking the patterns in turn takes a
-    # quarter of a millisecond a path.
-    sources = (getattr(getattr(pattern, "regex", None), "pattern", None) for pattern in spec.patterns)
-    try:
-        return re.compile("|".join(f"(?:{re.sub('[(][?]P<[^>]+>', '(?:', text)})" for text in sources if text))
-    except (re.error, TypeError):
-        return None
+        return self._lines.says(relative)
 
 
 class Ignores:
@@ -181,8 +159,7 @@ class Ignores:
 
 def _read_gitignore(folder: str) -> list[GitIgnore]:
     try:
-        with open(os.path.join(folder, ".gitignore"), encoding="utf-8", errors="surrogateescape") as file:
-            return [GitIgnore(folder, file.read().splitlines())]
+        return [GitIgnore(folder, read_regular(os.path.join(folder, ".gitignore")))]
     except OSError:
         return []
 
@@ -409,8 +386,9 @@ NOTEBOOK_BYTES = 10
 class TooLarge(Exception):
     """A file that is not read, because of its size."""
 
-    def __init__(self, size: int, most: int) -> None:
+    def __init__(self, size: int, most: int, path: str = "") -> None:
         super().__init__(size)
+        self.path = path
         self.size = size
         self.most = most
 
@@ -420,11 +398,34 @@ def most_bytes(path: str, most: int = MAX_FILE_BYTES) -> int:
     return most * NOTEBOOK_BYTES if path.endswith(".ipynb") else most
 
 
+def read_regular(path: str, most: int | None = None) -> bytes:
+    """`read_bytes` of what is a file: a pipe or a device that lies where one is expected may have no end."""
+    if not os.path.isfile(path) and os.path.exists(path):
+        import errno
+
+        number = errno.EISDIR if os.path.isdir(path) else errno.EINVAL
+        raise OSError(number, "is a folder" if number == errno.EISDIR else "is no regular file", path)
+    return read_bytes(path, most)
+
+
 def read_bytes(path: str, most: int | None = None) -> bytes:
     """The bytes of a file. Raises OSError as `open` does, and TooLarge where there are more than `most`."""
     with open(path, "rb", buffering=0) as file:
         if most is not None:
             size = os.fstat(file.fileno()).st_size
             if size > most:
-                raise TooLarge(size, most)
+                raise TooLarge(size, most, path)
+            return _read_up_to(file, most, path)
         return file.read()
+
+
+def _read_up_to(file: FileIO, most: int, path: str) -> bytes:
+    # What a pipe or a device will give is not known before.
+    parts: list[bytes] = []
+    left = most + 1
+    while left > 0 and (part := file.read(min(left, 1 << 24))):
+        parts.append(part)
+        left -= len(part)
+    if left <= 0:
+        raise TooLarge(most + 1, most, path)
+    return parts[0] if len(parts) == 1 else b"".join(parts)

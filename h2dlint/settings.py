@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 
-from h2dlint.discovery import display_path
+from h2dlint.discovery import TooLarge, display_path
 from h2dlint.settings_files import SHARED, settings_files
 
 TYPE_CHECKING = False
@@ -48,6 +48,10 @@ def _text(value: Any) -> Complaint:
     return None if isinstance(value, str) and value else f"expected a string, not {_shown(value)}"
 
 
+def _path(value: Any) -> Complaint:
+    return _text(value) or ("a path cannot hold a null byte" if "\0" in value else None)
+
+
 def _texts(value: Any) -> Complaint:
     if not isinstance(value, list):
         return f"expected a list of strings, not {_shown(value)}"
@@ -55,13 +59,13 @@ def _texts(value: Any) -> Complaint:
 
 
 def _codes(value: Any) -> Complaint:
-    return _texts(value) or next(filter(None, map(wrong_code, value)), None)
+    return _texts(value) or next(filter(None, map(wrong_code, dict.fromkeys(value))), None)
 
 
 def _codes_by_glob(value: Any) -> Complaint:
     if not isinstance(value, dict):
         return f'expected a table such as `"tests/*" = ["HTD101"]`, not {_shown(value)}'
-    return next((f"{glob!r}: {wrong}" for glob, codes in value.items() if (wrong := _codes(codes))), None)
+    return next((f"{_quoted(glob)}: {wrong}" for glob, codes in value.items() if (wrong := _codes(codes))), None)
 
 
 def _names(value: Any) -> Complaint:
@@ -71,30 +75,40 @@ def _names(value: Any) -> Complaint:
 def _dotted(value: Any) -> Complaint:
     complaint = _text(value)
     if complaint is None and not ("." in value and all(part.isidentifier() for part in value.split("."))):
-        complaint = f"not a dotted name such as `pkg.mod.send`: {value!r}"
+        complaint = f"not a dotted name such as `pkg.mod.send`: {_quoted(value)}"
     return complaint
 
 
 def _expression(value: Any) -> Complaint:
     complaint = _text(value)
     if complaint is None and not _is_expression(value):
-        complaint = f"not an expression on one line: {value!r}"
+        complaint = f"not an expression on one line: {_quoted(value)}"
     return complaint
 
 
 def _is_expression(text: str) -> bool:
-    import ast
+    from h2dlint.source import parse
 
     try:
-        ast.parse(text, mode="eval")
-    except (SyntaxError, ValueError):
+        # In parentheses too: a comment would swallow what follows the expression where a fix writes it.
+        for code in (text, f"({text})"):
+            body = parse(code).body
+            if len(body) != 1 or type(body[0]).__name__ != "Expr":
+                return False
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return "\n" not in text and text == text.strip()
 
 
+_MOST = 2**63 - 1
+"""What fits into a stored result; nobody has so many of anything."""
+
+
 def _at_least(least: int) -> Kind:
     def whole_number(value: Any) -> Complaint:
-        fine = isinstance(value, int) and not isinstance(value, bool) and value >= least
+        fine = isinstance(value, int) and not isinstance(value, bool) and least <= value
+        if fine and value > _MOST:
+            return f"expected a whole number up to {_MOST}, not a larger one"
         return None if fine else f"expected a whole number from {least} on, not {_shown(value)}"
 
     return whole_number
@@ -109,11 +123,20 @@ def _one_of(known: tuple[str, ...]) -> Kind:
     return choice
 
 
+_LONGEST = 200
+
+
+def _quoted(value: Any) -> str:
+    """A value on one line, cut if nobody would read to its end."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
 def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     if isinstance(value, (str, int, float)):
-        return f"`{value!r}`"
+        return f"`{_quoted(value)}`"
     return {"list": "a list", "dict": "a table"}.get(type(value).__name__, f"a {type(value).__name__}")
 
 
@@ -126,12 +149,12 @@ KEYS: dict[str, Kind] = {
     "extend-exclude": _texts,
     "strict": _flag,
     "strict-paths": _texts,
-    "baseline": _text,
+    "baseline": _path,
     "output-format": _one_of(FORMATS),
     "hot-functions": _names,
     "pinned-factories": _names,
     "backend": _one_of(BACKENDS),
-    "root": _text,
+    "root": _path,
     "max-caller-files": _at_least(0),
     "max-caller-sites": _at_least(0),
     "pin-guard": _expression,
@@ -139,7 +162,7 @@ KEYS: dict[str, Kind] = {
     "max-rows": _at_least(1),
     "max-pin-bytes": _at_least(0),
     "max-file-bytes": _at_least(1),
-    "cache-dir": _text,
+    "cache-dir": _path,
 }
 """Every key, with what is wrong with a value of it; docs/configuration.md explains them."""
 
@@ -195,7 +218,11 @@ def wrong_code(selector: str) -> Complaint:
     codes = rule_codes()
     if selector and any(code.startswith(selector) for code in codes):
         return None
-    return f"no rule begins with `{selector}`{nearest(selector, codes)}"
+    return f"no rule begins with `{_cut(selector)}`{nearest(selector, codes)}"
+
+
+def _cut(word: str) -> str:
+    return word if len(word) <= _LONGEST else f"{word[:_LONGEST]}..."
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -203,7 +230,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
     import difflib
 
     known = tuple(known)
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.5) if len(word) <= _LONGEST else ()
     return f"; did you mean `{near[0]}`?" if near else f"; known are {', '.join(known)}"
 
 
@@ -224,6 +251,12 @@ def settings_in(folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
     except OSError as error:
         shown = display_path(error.filename)
         raise ConfigError(f"{shown}: cannot be read: {error.strerror}; `--isolated` goes without it") from error
+    except TooLarge as error:
+        raise ConfigError(f"{_too_large(error)}; `--isolated` goes without it") from error
+
+
+def _too_large(error: TooLarge) -> str:
+    return f"{display_path(error.path)}: too large for settings: more than {error.most:,} bytes"
 
 
 def read_settings(path: str, data: bytes) -> dict[str, Any] | None:
@@ -234,12 +267,11 @@ def read_settings(path: str, data: bytes) -> dict[str, Any] | None:
     shared = os.path.basename(path) == SHARED
     shown = display_path(path)
     try:
-        text = data.decode("utf-8")
+        text = data.decode("utf-8-sig")
         table = _parse_toml(text)
-    except ValueError as error:  # not UTF-8, or not TOML
-        at = re.search(r" \(at line (\d+), column \d+\)$", str(error))
-        where, what = (f":{at[1]}", str(error)[: at.start()]) if at else ("", str(error))
-        raise ConfigError(f"{shown}{where}: not TOML: {what[:1].lower()}{what[1:]}") from error
+    except (ValueError, RecursionError) as error:
+        line, what = _why_not_toml(error, data)
+        raise ConfigError(f"{shown}{f':{line}' if line else ''}: not TOML: {what}") from error
     if shared:
         tool = table.get("tool")
         found = tool.get("h2dlint") if isinstance(tool, dict) else None
@@ -253,9 +285,29 @@ def read_settings(path: str, data: bytes) -> dict[str, Any] | None:
         complaint = kind(value) if kind is not None else ""
         if complaint is not None:
             line = line_of(text, f"tool.h2dlint.{key}" if shared else key)
-            what = f"`{key}`: {complaint}" if complaint else f"unknown key `{key}`{nearest(key, KEYS)}"
+            what = f"`{key}`: {complaint}" if complaint else f"unknown key `{_cut(key)}`{nearest(key, KEYS)}"
             raise ConfigError(f"{shown}:{line}: {what}")
     return table
+
+
+_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+_MANY_PARTS = re.compile(r"(?<![\w-])(?:(?:[\w-]+|\"[^\"\n]*\"|'[^'\n]*')[ \t]*\.[ \t]*){200}")
+
+
+def _why_not_toml(error: ValueError | RecursionError, data: bytes) -> tuple[int, str]:
+    """The line to blame, 0 where none is known, and what is wrong there."""
+    if isinstance(error, RecursionError):
+        return 0, "nested too deeply"
+    if isinstance(error, UnicodeDecodeError):
+        return data.count(b"\n", 0, error.start) + 1, f"not UTF-8: byte 0x{data[error.start]:02x}"
+    what = str(error)
+    if "integer string conversion" in what:
+        number = re.search(rb"\d{4000}", data)
+        return (data.count(b"\n", 0, number.start()) + 1 if number else 0), "a number of thousands of digits"
+    at = _PLACE.search(what)
+    if at:
+        what = what[: at.start()]
+    return (int(at[1]) if at[1] else data.count(b"\n") + 1) if at else 0, f"{what[:1].lower()}{_cut(what[1:])}"
 
 
 _HEADER = re.compile(r"\s*\[{1,2}\s*([^\]]+?)\s*\]")
@@ -285,4 +337,8 @@ def _parse_toml(text: str) -> dict[str, Any]:
         import tomllib
     else:
         import tomli as tomllib
+    many = _MANY_PARTS.search(text)
+    if many:  # the time for a key is the square of its parts
+        line = text.count("\n", 0, many.start()) + 1
+        raise ValueError(f"a name of hundreds of parts (at line {line}, column 1)")
     return tomllib.loads(text)

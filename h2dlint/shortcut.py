@@ -18,6 +18,7 @@ from h2dlint.discovery import (
     most_bytes,
     python_files,
     read_bytes,
+    read_regular,
 )
 from h2dlint.settings_files import settings_files
 
@@ -84,15 +85,18 @@ def _refuse_what_is_gone(baseline: str, seen: set[str]) -> None:
     import json
 
     try:
-        with open(baseline, encoding="utf-8") as stream:
-            data = json.load(stream)
-        paths = {entry["path"] for entry in data["findings"]} if data["version"] == 1 else {""}
-    except (ValueError, KeyError, TypeError):
+        data = json.loads(read_regular(baseline, _MOST_BASELINE_BYTES))
+        paths = {str(entry["path"]) for entry in data["findings"]} if data["version"] == 1 else {""}
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise _NotSimple from None
     for path in paths:
         file = os.path.normpath(os.path.join(os.path.dirname(baseline), path))
         if file in seen or not os.path.exists(file):
             raise _NotSimple
+
+
+_MOST_BASELINE_BYTES = 1_000_000
+"""Reading a larger one takes longer than the command line does to load."""
 
 
 class _Settings:

@@ -286,6 +286,13 @@ def test_a_cell_with_null_bytes_or_half_a_letter_costs_that_cell_only(tmp_path: 
     assert [(one["code"], one["cell"]["number"]) for one in check(tmp_path, fix=True)] == [("HTD902", 2), ("HTD902", 3)]
 
 
+def test_a_number_that_python_refuses_costs_nothing(tmp_path: Path) -> None:
+    text = dumped(version_4(MAKES, COPIES))
+    (tmp_path / "n.ipynb").write_text(f'{{"x": {"9" * 5000},{text.strip()[1:]}', "utf-8")
+    assert [one["code"] for one in check(tmp_path, fix=True)] == []
+    assert json.loads((tmp_path / "n.ipynb").read_text("utf-8"), parse_int=float)["x"] == float("inf")
+
+
 def test_a_folder_of_checkpoints_is_left_out(tmp_path: Path, cli: Cli) -> None:
     (tmp_path / ".ipynb_checkpoints").mkdir()
     (tmp_path / ".ipynb_checkpoints" / "n-checkpoint.ipynb").write_text(dumped(version_4(MAKES, COPIES)), "utf-8")

@@ -33,7 +33,7 @@ HOSTILE: Mapping[str, str] = {
     "setup.py": TRIPWIRE,
     "conftest.py": TRIPWIRE,
     "sitecustomize.py": TRIPWIRE,
-    **{f"{name}.py": TRIPWIRE for name in ("torch", "numpy", "click", "msgspec", "libcst", "rich", "json", "pathspec")},
+    **{f"{name}.py": TRIPWIRE for name in ("torch", "numpy", "click", "msgspec", "libcst", "rich", "json")},
     "pkg/__init__.py": TRIPWIRE + FAKE,
     "pkg/user.py": "from pkg import send\nimport torch\n" + TRIPWIRE + FAKE,
     "pkg/plugin.py": "# -*- coding: pkg.codec -*-\n" + FAKE,

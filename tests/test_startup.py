@@ -12,7 +12,7 @@ from conftest import WriteFiles, clean_environment
 NOT_FOR_NOTHING = {
     *("asyncio", "concurrent.futures", "dataclasses", "difflib", "inspect", "json", "logging", "multiprocessing"),
     *("subprocess", "tomllib", "typing"),
-    *("click", "libcst", "libcst.codemod", "libcst.matchers", "msgspec", "numpy", "pathspec", "rich", "torch"),
+    *("click", "libcst", "libcst.codemod", "libcst.matchers", "msgspec", "numpy", "rich", "torch"),
     *("h2dlint.facts", "h2dlint.rules", "h2dlint.output"),
 }
 
@@ -93,8 +93,9 @@ def test_settings_that_matter_are_left_to_the_command_line(write: WriteFiles, se
     assert "h2dlint.commands" in subprocess.run(command, cwd=folder, capture_output=True, text=True).stderr
 
 
-def test_pathspec_is_loaded_for_a_gitignore_alone(write: WriteFiles) -> None:
-    assert "pathspec" in modules_after(write({".gitignore": "x\n"}), "check")
+def test_what_reads_patterns_is_loaded_for_a_gitignore_alone(write: WriteFiles) -> None:
+    assert "h2dlint.globs" not in modules_after(write({"a.py": ""}), "check")
+    assert "h2dlint.globs" in modules_after(write({".gitignore": "x\n"}), "check")
 
 
 def test_tomllib_is_loaded_for_settings_alone(write: WriteFiles) -> None:
@@ -107,7 +108,8 @@ def test_tomllib_is_loaded_for_settings_alone(write: WriteFiles) -> None:
 def test_options_do_not_load_the_analysis(write: WriteFiles) -> None:
     loaded = modules_after(write({"a.py": ""}), "check", "--select", "HTD101", "--output-format", "json")
     assert (
-        sorted(loaded & {"libcst", "rich", "pathspec", "concurrent.futures", "multiprocessing", *NEVER_FOR_CHECK}) == []
+        sorted(loaded & {"libcst", "rich", "h2dlint.globs", "concurrent.futures", "multiprocessing", *NEVER_FOR_CHECK})
+        == []
     )
 
 

@@ -17,7 +17,7 @@ from h2dlint.finding import Edit
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _CHARACTER = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u.{4}|\\.|[^\\]", re.DOTALL)
-_DECODER = json.JSONDecoder()
+_DECODER = json.JSONDecoder(parse_int=float)  # Python refuses a whole number of 5,000 digits, and none is looked at
 
 Range = tuple[int, int]
 """Characters [start, end) of the file's text."""

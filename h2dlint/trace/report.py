@@ -53,7 +53,7 @@ def _table(shown: Iterable[Seen]) -> Table:
     table.add_column("verdict", no_wrap=True)
     table.add_column("where, and what to do", overflow="fold")
     for one in shown:
-        where = Text.assemble((harmless(place(one)), "bold"), f"  {one.call} {one.direction.value}")
+        where = Text.assemble((harmless(place(one)), "bold"), f"  {harmless(one.call)} {one.direction.value}")
         if one.called_from:
             where.append(f"  from {harmless(one.called_from)}", "dim")
         where.append(f"\n{remedy_for(one)}", "green")

@@ -7,10 +7,13 @@ import os
 import msgspec
 from msgspec import Struct
 
+from h2dlint.discovery import TooLarge, read_bytes
 from h2dlint.facts.copies import Cause, Direction, Verdict
 
 VERSION = 1
 TOOL = "h2dlint trace"
+MOST_BYTES = 1_000_000_000
+"""A larger file is no trace: one that holds each place of a large program takes some megabytes."""
 
 LIMITS = (
     "copies that C++ code makes without calling torch's Python functions",
@@ -124,13 +127,14 @@ def write(trace: Trace, file: str) -> None:
 def read(file: str) -> Trace:
     """Reads what `write` wrote. Raises TraceError for anything else."""
     try:
-        with open(file, "rb") as stream:
-            data = stream.read()
+        data = read_bytes(file, MOST_BYTES)
     except OSError as error:
         raise TraceError(f"{file} cannot be read: {error.strerror or error}") from error
+    except TooLarge as error:
+        raise TraceError(f"{file} is too large for a trace: more than {error.most:,} bytes") from error
     try:
         head = msgspec.json.decode(data, type=_Head)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise TraceError(f"{file} is not a trace of `{TOOL}`") from error
     if head.tool != TOOL:
         raise TraceError(f"{file} is not a trace of `{TOOL}`")
@@ -138,8 +142,10 @@ def read(file: str) -> Trace:
         raise TraceError(f"{file} is a trace of version {head.version}; this h2dlint reads version {VERSION}")
     try:
         return msgspec.json.decode(data, type=Trace)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise TraceError(f"{file} is damaged: {error}") from error
+    except RecursionError as error:
+        raise TraceError(f"{file} is damaged: it is nested too deeply") from error
 
 
 class _Head(Struct, frozen=True):
