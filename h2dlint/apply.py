@@ -129,6 +129,24 @@ def write_file(file: str, before: bytes, after: bytes) -> None:
         raise NotWrittenError(f"it cannot be written: {error.strerror or error}") from error
 
 
+def write_whole(file: str, data: bytes) -> None:
+    """Puts bytes into a file that may be there already, as a whole: what fails leaves the old one.
+
+    Raises OSError.
+    """
+    target = os.path.realpath(file)
+    if not os.path.isfile(target):  # new, or a pipe
+        with open(target, "wb") as stream:
+            stream.write(data)
+        return
+    with open(target, "r+b") as stream:  # refuses what is read-only
+        before = stream.read()
+    try:
+        _replace(target, before, data, os.stat(target))
+    except NotWrittenError as reason:
+        raise OSError(None, str(reason), file) from reason
+
+
 def write_files(changes: Sequence[tuple[str, bytes, bytes]]) -> None:
     """Puts new bytes into several files (file, before, after): into all of them, or into none.
 

@@ -95,6 +95,8 @@ def write(
     """
     import json
 
+    from h2dlint.apply import write_whole
+
     file = os.path.abspath(file)
     entries: dict[str, Iterable[Accepted]] = {}
     if old is not None:
@@ -113,8 +115,7 @@ def write(
     body = ",\n".join(f"    {json.dumps(row)}" for row in rows)
     text = f'{{\n  "version": {VERSION},\n  "findings": [\n{body}\n  ]\n}}\n' if rows else _EMPTY
     try:
-        with open(file, "w", encoding="utf-8") as stream:
-            stream.write(text)
+        write_whole(file, text.encode("utf-8", "surrogatepass"))
     except OSError as error:
         raise ConfigError(f"{display_path(file)}: cannot be written: {error.strerror}") from error
     return sum(one.count for accepted in entries.values() for one in accepted)

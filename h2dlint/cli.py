@@ -16,7 +16,7 @@ def main() -> None:
 
 
 def exit_code(arguments: list[str]) -> int:
-    """Runs the command line; the status to end with. A closed pipe and Ctrl-C end quietly."""
+    """Runs the command line; the status to end with. A closed pipe and Ctrl-C end quietly, a full disk does not."""
     try:
         _survive_any_file_name()
         from h2dlint.shortcut import try_shortcut
@@ -34,6 +34,14 @@ def exit_code(arguments: list[str]) -> int:
         return EXIT_PIPE_CLOSED
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+    except OSError as error:
+        import errno
+
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.stderr.write(f"h2dlint: the output cannot be written: {error.strerror}\n")
+        return EXIT_ERROR
 
 
 def _survive_any_file_name() -> None:

@@ -449,10 +449,13 @@ def copies(
     return 0
 
 
+_LINE_DIGITS = 9
+
+
 def _explain(place: str, configs: Configs) -> int:
     """Prints why the copies on one line got their verdicts."""
     path, colon, line = place.rpartition(":")
-    if not colon or not line.isdigit():
+    if not colon or not (line.isascii() and line.isdigit()) or len(line) > _LINE_DIGITS:
         raise click.UsageError(f"`--explain` wants PATH:LINE, such as src/worker.py:120, not {place}")
     from h2dlint.explaining import explained
 
@@ -594,8 +597,11 @@ def _output(file: str | None, color: str, otherwise: TextIO | None = None) -> It
         stream = open(file, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115  (closed below)
     except OSError as error:
         raise click.FileError(file, error.strerror or str(error)) from error
-    with stream:
-        yield stream, color == "always"
+    try:
+        with stream:
+            yield stream, color == "always"
+    except OSError as error:  # such as a full disk, which may be told when the file is closed
+        raise click.FileError(file, error.strerror or str(error)) from error
 
 
 def wants_color(choice: str, stream: TextIO) -> bool:

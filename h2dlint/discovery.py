@@ -103,6 +103,8 @@ def _any_of(globs: Iterable[str]) -> re.Pattern[str]:
 
 def display_path(path: str) -> str:
     """`path` as users see it: relative to the working directory, forward slashes, undecodable bytes as escapes."""
+    if not path:
+        return "(an empty path)"
     if os.path.isabs(path):
         with suppress(ValueError):  # another drive
             path = os.path.relpath(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from h2dlint.config import Configs
-from h2dlint.discovery import display_path, read_bytes
+from h2dlint.discovery import TooLarge, display_path, most_bytes, read_bytes
 from h2dlint.facts.explain import Explanation, explain
 from h2dlint.facts.options import FactOptions
 from h2dlint.facts.project import Project
@@ -19,7 +19,9 @@ def explained(path: str, line: int, configs: Configs) -> list[Explanation] | str
     Raises ConfigError: a settings file cannot be used.
     """
     try:
-        data = read_bytes(path)
+        data = read_bytes(path, most_bytes(path))
+    except TooLarge as error:
+        return f"{display_path(path)}: more than {error.most:,} bytes are not looked at"
     except OSError as error:
         return f"{display_path(path)} cannot be read: {error.strerror or error}"
     options = configs.for_folder(os.path.dirname(path) or os.curdir).fact_options()

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
     from h2dlint.facts.options import FactOptions
-    from h2dlint.facts.project import Project
 
 WORTH_A_PROCESS = 8
 """So many files for each process at least: each must load the analyser first, and reads what others have read."""
@@ -77,19 +76,49 @@ def _run_here(jobs: Sequence[Job], done: Done) -> Iterator[Outcome]:
             gc.enable()
 
 
-@lru_cache(maxsize=8)
-def _project(options: FactOptions) -> Project:
-    from h2dlint.facts.project import Project
+MOST_BLOCKS = 8_000_000
+"""How many pieces of memory, of some 100 bytes each, a process fills before it forgets what it has read."""
 
-    return Project(options)
+
+class _Memory:
+    """This process's project for some settings: it remembers the modules of earlier jobs while there is room."""
+
+    def __init__(self, options: FactOptions) -> None:
+        from h2dlint.facts.project import Project
+
+        self.project = Project(options)
+        self._most = _blocks() + MOST_BLOCKS
+
+    def make_room(self) -> None:
+        """Forgets what was read if that is a lot: no answer depends on what is remembered, only the time for it."""
+        if _blocks() > self._most:
+            import gc
+
+            self.project = self.project.afresh()
+            gc.collect()
+            self._most = _blocks() + MOST_BLOCKS
+
+
+def _blocks() -> int:
+    count = getattr(sys, "getallocatedblocks", None)
+    return count() if count is not None else 0
+
+
+@lru_cache(maxsize=8)
+def _memory(options: FactOptions) -> _Memory:
+    return _Memory(options)
 
 
 def work(job: Job) -> Outcome:
     """Does one job with this process's project for its settings, which remembers the modules of earlier jobs."""
-    project = _project(job.facts)
+    memory = _memory(job.facts)
+    project = memory.project
     reads = project.reads
     outcome = look_at(project, job)
-    return structs.replace(outcome, read=tuple(project.files_read(reads))) if job.verbose else outcome
+    if job.verbose:
+        outcome = structs.replace(outcome, read=tuple(project.files_read(reads)))
+    memory.make_room()
+    return outcome
 
 
 # --- several processes --------------------------------------------------------------------------------------------
@@ -324,7 +353,7 @@ def _forks(context: BaseContext) -> bool:
 def _load(job: Job) -> None:
     from h2dlint.rules import all_rules
 
-    _project(job.facts)
+    _memory(job.facts)
     all_rules()
 
 

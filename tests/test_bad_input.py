@@ -181,9 +181,35 @@ def test_an_error_of_h2dlint_itself_costs_only_the_file(tmp_path: Path, monkeypa
 
     monkeypatch.setattr("h2dlint.engine._copies", fail)
     (job,) = jobs_in(tmp_path, ["a.py"])
-    (finding,) = look_at(running._project(job.facts), job).findings
+    (finding,) = look_at(running._memory(job.facts).project, job).findings
     assert finding.code == "HTD902"
     assert "KeyError: 'oops'" in finding.message
+
+
+def test_the_result_does_not_depend_on_how_much_is_remembered(
+    write: WriteFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    helper = "import torch\n\ndef made(n):\n    return torch.zeros(n{})\n\n"
+    helper += "def send(x):\n    return x.cuda(non_blocking=True)\n"
+    user = "import torch\nfrom h{} import made, send\n\nx = made(99999).to('cuda', non_blocking=True)\nsend(made(9))\n"
+    files = {f"h{number}.py": helper.format(", pin_memory=True" * (number % 2)) for number in range(4)}
+    files |= {f"u{number}.py": user.format(number % 4) for number in range(8)}
+    monkeypatch.chdir(write({}))
+    jobs = jobs_in(Path.cwd(), sorted(files))
+    write(files)
+    outcomes: list[list[Outcome]] = []
+    for most in (running.MOST_BLOCKS, 0):
+        running._memory.cache_clear()
+        monkeypatch.setattr(running, "MOST_BLOCKS", most)
+        projects = set()
+        outcomes.append([])
+        for job in jobs:
+            projects.add(running._memory(job.facts).project)
+            outcomes[-1].append(running.work(job))
+        assert (len(projects) > 1) is (most == 0)
+    running._memory.cache_clear()
+    assert outcomes[0] == outcomes[1]
+    assert sum(len(outcome.findings) for outcome in outcomes[0]) > 3
 
 
 def test_the_result_does_not_depend_on_the_number_of_processes(write: WriteFiles, cli: Cli) -> None:

@@ -10,10 +10,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from conftest import Cli, Ran, WriteFiles, clean_environment, forked
+
+from h2dlint.cache import session
 
 DATABASE = ".h2dlint_cache/results.db"
 
@@ -543,6 +546,58 @@ def test_a_folder_that_cannot_be_written_is_no_trouble(project: Path, cli: Cli) 
         project.chmod(stat.S_IRWXU)
     assert "cannot be made" in ran.err
     assert not (project / ".h2dlint_cache").exists()
+
+
+# --- what goes again ----------------------------------------------------------------------------------------------
+
+
+def stored(project: Path) -> tuple[int, int]:
+    """How many results there are, and how many of the answers that they rest on."""
+    with closing(sqlite3.connect(project / DATABASE)) as database:
+        return tuple(
+            database.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] for table in ("results", "answers")
+        )  # type: ignore[return-value]
+
+
+def test_results_that_no_run_used_for_30_days_go_and_what_they_rest_on(project: Path, cli: Cli) -> None:
+    check(cli)
+    results, answers = stored(project)
+    with closing(sqlite3.connect(project / DATABASE)) as database, database:
+        database.execute("UPDATE results SET used = used - 31 * 24 * 3600")
+    for name in ("user", "called", "caller"):
+        (project / "pkg" / f"{name}.py").unlink()
+    before = fresh(cli)
+    (project / "pkg/alone.py").write_text(PROJECT["pkg/alone.py"] + "\n")
+    ran = check(cli)
+    assert ran.out.splitlines()[0] == before.splitlines()[0]
+    left = stored(project)
+    assert (left[0] < results, left[1] < answers) == (True, True)
+    assert looked_at(check(cli)) == set()
+
+
+def test_results_that_are_used_stay(project: Path, cli: Cli) -> None:
+    check(cli)
+    with closing(sqlite3.connect(project / DATABASE)) as database, database:
+        database.execute("UPDATE results SET used = used - 29 * 24 * 3600")
+    (project / "pkg/other.py").write_text("import torch\n\nx = torch.rand(9).cuda(non_blocking=True)\n")
+    assert "pkg/other.py" in looked_at(check(cli))
+    assert looked_at(check(cli)) == set()
+    assert stored(project)[0] == len(CANDIDATES) + 1
+
+
+def test_the_older_half_goes_when_there_is_too_much(project: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(20):
+        (project / f"pkg/m{number:02}.py").write_text(PROJECT["pkg/alone.py"])
+    check(cli)
+    results, _ = stored(project)
+    monkeypatch.setattr(session, "MOST_BYTES", 1)
+    (project / "pkg/alone.py").write_text(PROJECT["pkg/alone.py"] + "\n")
+    expected = fresh(cli)
+    assert check(cli).out == expected
+    assert stored(project)[0] <= results // 2 + 1
+    monkeypatch.undo()
+    assert check(cli).out == expected
+    assert looked_at(check(cli)) == set()
 
 
 # --- the options --------------------------------------------------------------------------------------------------

@@ -6,7 +6,10 @@ from __future__ import annotations
 import json
 import math
 import os
+import subprocess
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +17,8 @@ from conftest import Cli, Ran, WriteFiles
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from h2dlint.baseline import read as read_baseline
+from h2dlint.baseline import write as write_baseline
 from h2dlint.config import Config
 from h2dlint.settings import KEYS, ConfigError, read_settings
 from h2dlint.trace import trace_file
@@ -257,3 +262,56 @@ def test_a_trace_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(trace_file, "MOST_BYTES", 1000)
     with pytest.raises(trace_file.TraceError, match="too large for a trace"):
         trace_file.read("/dev/zero")
+
+
+# --- command lines ------------------------------------------------------------------------------------------------
+
+LINES: dict[str, tuple[tuple[str, ...], str]] = {
+    "an empty path": (("check", ""), "(an empty path): no such file or folder"),
+    "no line": (("copies", "--explain", "a.py:"), "`--explain` wants PATH:LINE"),
+    "a line of 5,000 digits": (("copies", "--explain", f"a.py:{'9' * 5000}"), "`--explain` wants PATH:LINE"),
+    "a line in another script": (("copies", "--explain", "a.py:\u00b2"), "`--explain` wants PATH:LINE"),
+    "an explanation of what has no end": (("copies", "--explain", "/dev/zero:1"), "bytes are not looked at"),
+    "settings without end": (("check", "--config", "/dev/zero", "a.py"), "too large for settings"),
+    "a full disk": (("check", "--output-file", "/dev/full"), "/dev/full': No space left on device"),
+    "a full disk for a summary": (("check", "--summary-file", "/dev/full"), "/dev/full': No space left on device"),
+}
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no full disk to offer")
+@pytest.mark.parametrize(("arguments", "message"), LINES.values(), ids=LINES.keys())
+def test_what_cannot_be_done_is_told(
+    write: WriteFiles, forked_cli: Cli, arguments: tuple[str, ...], message: str
+) -> None:
+    write(FILES)
+    ran = forked_cli(*arguments)
+    assert (ran.status, message in ran.err, "Traceback" in ran.err) == (2, True, False), ran
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no full disk to offer")
+@pytest.mark.parametrize("arguments", [("check", "a.py"), ("check", "fine.py"), ("check", "--diff"), ("rule", "--all")])
+def test_output_that_cannot_be_written_is_an_error_and_no_finding(
+    write: WriteFiles, arguments: tuple[str, ...]
+) -> None:
+    folder = write({**FILES, "fine.py": ""})
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "h2dlint", *arguments]
+        ran = subprocess.run(command, cwd=folder, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert (ran.returncode, ran.stderr.splitlines()[-1]) == (
+        2,
+        "h2dlint: the output cannot be written: No space left on device",
+    )
+
+
+def test_a_baseline_that_cannot_be_written_stays_what_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "known.json"
+    file.write_bytes(baseline(ENTRY))
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ConfigError, match=r"known\.json: cannot be written: No space left on device"):
+        write_baseline(str(file), (), {}, {str(tmp_path / "a.py")}, read_baseline(str(file)))
+    assert file.read_bytes() == baseline(ENTRY)
+    assert os.listdir(tmp_path) == ["known.json"]

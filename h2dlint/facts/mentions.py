@@ -66,6 +66,10 @@ class Mentions:
         self._finder = finder
         self._trees: dict[str, Tree | None] = {}
 
+    def take_trees(self, other: Mentions) -> None:
+        """Search what `other` has read instead of reading it again."""
+        self._trees = other._trees
+
     def files_calling(self, method: str, asker: str) -> list[str] | None:
         """The other files of the asker's project that call some `.method(`, in order; without its tests, unless the
         asker is one. None where the project is too large to be searched.

@@ -26,6 +26,12 @@ class Project(Grounded):
         self.assumed: Mapping[str, str] = assumed or {}
         self._finder.assume(self.assumed)
 
+    def afresh(self) -> Project:
+        """A project for the same code that remembers nothing of it but the trees that it has searched."""
+        project = Project(self.options, self.assumed)
+        project._mentions.take_trees(self._mentions)
+        return project
+
     def files_read(self, start: int = 0) -> list[str]:
         """The files whose modules have been read so far, by absolute path, in that order, from number `start` on."""
         return [file for file, module in list(self._modules.items())[start:] if module is not None]
