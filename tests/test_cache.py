@@ -556,7 +556,7 @@ def stored(project: Path) -> tuple[int, int]:
     with closing(sqlite3.connect(project / DATABASE)) as database:
         return tuple(
             database.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] for table in ("results", "answers")
-        )  # type: ignore[return-value]
+        )
 
 
 def test_results_that_no_run_used_for_30_days_go_and_what_they_rest_on(project: Path, cli: Cli) -> None:
