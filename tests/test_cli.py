@@ -136,7 +136,7 @@ BAD_SETTINGS: dict[str, tuple[str, str, str]] = {
         "ignore = ['HTD555']",
         "h2dlint.toml:1: `ignore`: no rule begins with `HTD555`",
     ),
-    "no TOML": ("h2dlint.toml", "select = [", "h2dlint.toml: not TOML: "),
+    "no TOML": ("h2dlint.toml", "select = [", "h2dlint.toml:1: not TOML: "),
 }
 
 
