@@ -90,7 +90,7 @@ class _Memory:
         self._most = _blocks() + MOST_BLOCKS
 
     def make_room(self) -> None:
-        """Forgets what was read if that is a lot: no answer depends on what is remembered, only the time for it."""
+        """Forgets what was read if that is a lot, as if another process went on from here."""
         if _blocks() > self._most:
             import gc
 
