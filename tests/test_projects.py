@@ -75,3 +75,30 @@ def _copies(project: Project, file: str) -> list[Copy]:
 
 def test_every_case_has_a_claim() -> None:
     assert not [case.name for case in CASES if not any(block.claims for block in case.modules.values())]
+
+
+LONG = "".join(f"        self.table_{number} = [{number} + size, {number} - size]\n" for number in range(800))
+"""More statements than a function is followed through for somebody else's question."""
+
+
+def test_a_constructor_that_was_cut_short_for_others_is_followed_in_its_own_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = (
+        "import torch\n\n\nclass Runner:\n    def __init__(self, size):\n"
+        + LONG
+        + "        self.host = torch.zeros(size, "
+        "pin_memory=True)\n        self.host.to('cuda', non_blocking=True)\n\n"
+        "    def step(self, device):\n        return self.host.to(device, non_blocking=True)\n"
+    )
+    before = (
+        "from runner import Runner\n\n\ndef warm(runner: Runner, device):\n"
+        "    return runner.host.to(device, non_blocking=True)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    Path("runner.py").write_text(runner, "utf-8")
+    Path("before.py").write_text(before, "utf-8")
+    project = Project()
+    copies_of(project, "before.py", before, ast.parse(before))
+    seen = [copy.verdict.value for copy in copies_of(project, "runner.py", runner, ast.parse(runner))]
+    assert seen == ["async", "async"]

@@ -45,23 +45,36 @@ class Names(Running):
             self.asked_roots.pop(key, None)
             info = self._modules[key] = ModuleInfo(path, text, tree, self._finder.module_name(key), key)
         elif not info.checked:
-            self._look_closer(info)
+            self._shown.add(info)
         info.path = path
         info.checked = True
         self._under_check = key
         self.spent = Spent()
         return info
 
-    def _look_closer(self, module: ModuleInfo) -> None:
-        """Forget the objects that functions of a module made for others, who do not follow calls so far: now it is
-        checked.
+    def look_closer(self, module: ModuleInfo) -> None:
+        """Forget the objects that functions of a module made for others, who do not follow calls so far, and what was
+        cut short for them of the functions that are sought: now it is checked.
         """
-        makers = {maker for info in module.classes.values() for _, _, maker in self._constructions.pop(info, ())}
-        again = {unit.node for unit in module.units if unit.node in makers and self._units.get(unit.node) is not None}
-        for node in again:
-            del self._units[node]
+        if module not in self._shown:
+            return
+        self._shown.discard(module)
+        classes = module.classes.values()
+        makers = {maker for info in classes for _, _, maker in self._constructions.pop(info, ())}
+        again: set[ast.AST | None] = set()
+        for unit in module.units:
+            frame = self._units.get(unit.node)
+            cut_short = frame is not None and frame.exhausted and unit.node in self.sought
+            if frame is not None and (cut_short or unit.node in makers):
+                again.add(unit.node)
+                del self._units[unit.node]
+        if not again:
+            return
         self.outcomes[module.file] = [one for one in self.outcomes.get(module.file, ()) if one.root not in again]
-        self._asked_callers.difference_update(module.classes.values())
+        self._asked_callers.difference_update(classes)
+        stale = set(map(id, classes))
+        for key in [key for key in self._attributes if key[0] in stale]:
+            del self._attributes[key]
 
     def load(self, file: str, whole: bool = False) -> ModuleInfo | None:
         """The module in a file of the project, read when it is first asked for; `whole`: with all its functions."""

@@ -105,6 +105,8 @@ class Running:
         self._registered: dict[int, tuple[Memory, Trail]] = {}
         self._undecorated: set[ast.AST] = set()
         """Functions whose decorators are being applied: inside them they are called bare."""
+        self._shown: set[ModuleInfo] = set()
+        """Modules that come under check, and of which others have seen something before."""
         self._partial_reads = 0
         self._hasty: set[ast.AST] = set()
         """Functions that read an attribute or a global while that was still being looked up."""
