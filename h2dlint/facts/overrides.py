@@ -44,7 +44,12 @@ class Overrides(Summaries):
         """
         value = super().call_function(function, args, keywords, frame, node, key)
         receiver = function.receiver
-        if not isinstance(receiver, Instance) or receiver.fields is not None or receiver.info is None:
+        if not isinstance(receiver, Instance) or receiver.info is None:
+            return value
+        of_itself = key != "" and key == frame.self_name
+        if not of_itself and _serves_another(receiver.info, self.options.backend) and is_host_data(value):
+            return NOTHING
+        if receiver.fields is not None:
             return value
         name = getattr(function.node, "name", "")
         stub = is_stub(function.node) and not _gives_no_data(function.node)
@@ -57,7 +62,8 @@ class Overrides(Summaries):
         tags = [] if stub else [(self._tag(function, "where no subclass overrides"),)]
         before = frame.env.get(IN_FLIGHT)
         for other in others:
-            values.append(super().call_function(other, args, keywords, frame, node, ""))
+            made = super().call_function(other, args, keywords, frame, node, "")
+            values.append(NOTHING if _serves_another(other.owner, self.options.backend) else made)
             tags.append((self._tag(other, f"where `{other.owner.name}` overrides"),))
             if before is None:
                 frame.env.pop(IN_FLIGHT, None)
@@ -128,8 +134,12 @@ class Overrides(Summaries):
             files = self._mentions.files_deriving(waiting.pop(), info.module.file)
             if files is not None and len(files) + len(classes) > _MOST_SUBCLASSES:
                 return None
-            for file in files or ():  # none as well where the tree is too large to be searched
+            # None as well where the tree is too large to be searched. Of its own module not all may have been read.
+            unread = [] if info.module.whole else [info.module.file]
+            for file in [*(files or ()), *unread]:
                 for derived, body in _classes_from(self.text_of(file), classes):
+                    if file == info.module.file and derived in info.module.classes:
+                        continue
                     found[file, derived] = body
                     if derived not in classes:
                         classes.add(derived)
@@ -173,6 +183,20 @@ def _bases_in(text: str, name: str) -> list[str]:
     """The plain names of the bases of a class, by its statement."""
     found = re.search(rf"^class {name}\(([^)]*)\)", text, re.MULTILINE)
     return [base.strip() for base in found[1].split(",") if base.strip().isidentifier()] if found else []
+
+
+_OF_ONE_KIND = re.compile(
+    r"(CPU|MPS|XPU|HPU|NPU|TPU|MLU|MUSA|SDAA)_?(?:Accelerator|Backend|Device|Platform|Worker|(?:Model)?Runner|Executor)\b",
+    re.IGNORECASE,
+)
+
+
+def _serves_another(info: ClassInfo, backend: str) -> bool:
+    """Whether a class stands for another kind of machine by its name (`CPU_Accelerator`, `MpsPlatform`): there the
+    accelerator of the settings is not in use.
+    """
+    found = _OF_ONE_KIND.search(info.name)
+    return found is not None and found[1].lower() != backend
 
 
 def _bound(info: ClassInfo, name: str) -> Function:
