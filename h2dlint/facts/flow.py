@@ -22,6 +22,7 @@ from h2dlint.facts.domain import (
     Function,
     Instance,
     Mapping,
+    Memory,
     Sequence,
     Tag,
     Unknown,
@@ -355,11 +356,31 @@ def _meet(ends: list[tuple[Environment, Tag]], before: Environment, frame: Frame
         return False
     env, tag = ends[0]
     for other, other_tag in ends[1:]:
+        env, other = _with_what_was_there(env, other, frame), _with_what_was_there(other, env, frame)
         env = join_environments(env, other, (tag,), (other_tag,))
     frame.env = env
     if exited:
         frame.path.append(tag)
     return True
+
+
+def _with_what_was_there(env: Environment, other: Environment, frame: Frame) -> Environment:
+    """The variables of one way, with what it leaves in the attributes that the other way gives pageable memory."""
+    missing = [
+        name
+        for name, value in other.items()
+        if name not in env and "." in name and isinstance(value, Array) and _is_pageable(value)
+    ]
+    if not missing or getattr(frame.function, "name", "") == "__init__":  # a new object has nothing there
+        return env
+    frame.env = dict(env)
+    for name in missing:
+        frame.env[name] = evaluate(ast.parse(name, mode="eval").body, frame)
+    return frame.env
+
+
+def _is_pageable(array: Array) -> bool:
+    return array.device.is_cpu and array.memory is Memory.PAGEABLE
 
 
 def _match(statement: ast.Match, frame: Frame) -> bool:

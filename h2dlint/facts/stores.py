@@ -23,7 +23,7 @@ from h2dlint.facts.domain import (
     join,
     mapped,
 )
-from h2dlint.facts.frame import Frame, key_of
+from h2dlint.facts.frame import Frame
 from h2dlint.facts.modules import ClassInfo, FunctionNode, ModuleInfo, Unit, calls_constructor, holds, own_attribute
 from h2dlint.facts.outcomes import CallSite
 from h2dlint.facts.overrides import Overrides, is_host_data
@@ -74,12 +74,12 @@ class Stores(Overrides):
         del self._open[key]
         if all(isinstance(held, Const) and held.value is None for held in values):
             # Nobody here ever fills it: somebody else does.
-            values.append(self._declared_in_constructor(info, name) or self._as_declared(info, name))
+            values.append(self._declared_by_method(info, name) or self._as_declared(info, name))
             tags.append(())
         _forget_empty(values, tags)
         value = join(values, tags) if values else self._as_declared(info, name)
         if _holds_nothing(value):  # whoever fills it is out of sight
-            value = self._declared_container(info, name) or value
+            value = self._declared_by_method(info, name) or value
         if type(value) is Choice:
             value = self._of_this_class(info, value)
         if self.is_movable(info):
@@ -136,12 +136,14 @@ class Stores(Overrides):
                 return self.declared_field(owner, name, statement)
         return Unknown(f"{info.qualname}.{name}")
 
-    def _declared_container(self, info: ClassInfo, name: str) -> Value | None:
-        """What a method declares an attribute to hold (`self.states: dict[str, State] = {}`), if these are objects."""
+    def _declared_by_method(self, info: ClassInfo, name: str) -> Value | None:
+        """What a method declares an attribute to be, where that is an object of the project or a container of such
+        (`self.states: dict[str, State] = {}`, `self.pair: Pair | None = None`).
+        """
         for owner in self.lineage(info):
             for method in owner.methods_storing(name):
                 for statement in method.body:
-                    if isinstance(statement, ast.AnnAssign) and key_of(statement.target).endswith(f".{name}"):
+                    if isinstance(statement, ast.AnnAssign) and own_attribute(statement.target) == name:
                         outside = self._frame(owner.module, method, owner.qualname)
                         return declared_object(statement.annotation, outside)
         return None
@@ -181,7 +183,7 @@ class Stores(Overrides):
                     values.append(held)
                     tags.append((Tag("store", node, path=module.path),))
             if frame.exhausted:
-                values.append(self._declared_container(info, name) or Unknown(f"{info.qualname}.{name}"))
+                values.append(self._declared_by_method(info, name) or Unknown(f"{info.qualname}.{name}"))
                 tags.append(())
 
     def _stored_outside(self, info: ClassInfo, name: str, values: list[Value], tags: list[tuple[Tag, ...]]) -> None:
@@ -228,14 +230,6 @@ class Stores(Overrides):
         if len(ways) in (0, len(value.alternatives)):
             return value
         return join([way.value for way in ways], [way.tags for way in ways])
-
-    def _declared_in_constructor(self, info: ClassInfo, name: str) -> Value | None:
-        """The object of the project that `self.name: Kind | None = None` speaks of."""
-        constructor = info.methods.get("__init__")
-        for statement in constructor.body if constructor is not None else ():
-            if isinstance(statement, ast.AnnAssign) and own_attribute(statement.target) == name:
-                return declared_object(statement.annotation, self._frame(info.module, None, info.qualname))
-        return None
 
     def _constructed_elsewhere(self, info: ClassInfo) -> list[tuple[Instance, CallSite]]:
         """The objects of a class that functions of other modules make."""
@@ -371,7 +365,9 @@ def _written_elsewhere(value: Value) -> Value:
 
 
 def _gives(text: str, class_name: str, field: str) -> bool:
-    """Whether a text may make an object of the class with a value for the field, by its name or by `**`."""
+    """Whether a text may make an object of the class with a value for the field: by its name, by `*` or `**`, or by
+    position, which is not counted.
+    """
     if class_name not in text:
         return False
     # The patterns start with a literal: that makes them quick.
@@ -379,7 +375,8 @@ def _gives(text: str, class_name: str, field: str) -> bool:
         before = text[found.start() - 1 : found.start()]
         if before != "." and before != "_" and not before.isalnum():
             return True
-    return re.search(rf"{class_name}\(\s*\*", text) is not None
+    made = re.finditer(rf"{class_name}\(\s*(?![\s)]|\w+\s*=(?!=))", text)
+    return any(not text.endswith(("class ", "def "), 0, found.start()) for found in made)
 
 
 def _may_be_filled(value: Value) -> bool:
