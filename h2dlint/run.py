@@ -80,6 +80,10 @@ MOST_BLOCKS = 8_000_000
 """How many pieces of memory, of some 100 bytes each, a process fills before it forgets what it has read."""
 
 
+_JOBS_BY_THE_COUNT = 8
+"""So many files pass between two counts."""
+
+
 class _Memory:
     """This process's project for some settings: it remembers the modules of earlier jobs while there is room."""
 
@@ -88,10 +92,12 @@ class _Memory:
 
         self.project = Project(options)
         self._most = _blocks() + MOST_BLOCKS
+        self._jobs = 0
 
     def make_room(self) -> None:
-        """Forgets what was read if that is a lot, as if another process went on from here."""
-        if _blocks() > self._most:
+        """Forgets what was read if that is a lot, as if another process went on from here. To count takes a while."""
+        self._jobs += 1
+        if self._jobs % _JOBS_BY_THE_COUNT == 0 and _blocks() > self._most:
             import gc
 
             self.project = self.project.afresh()

@@ -78,7 +78,7 @@ def _units_of_note(
     yield from (unit.node for unit in module.units if holds(unit.node, lines))
     yield from _pinning_units(module)
     if Pitfall.MOVE_DISCARDED in pitfalls:
-        yield from (unit.node for unit in _units_at(_MOVES.finditer(module.text), module))
+        yield from (unit.node for unit in _units_at(_bare_moves(module.text), module))
 
 
 def _run(
@@ -225,7 +225,7 @@ _PINNING_FACTORIES = re.compile(
 """A flag that may be certain, not one that is only handed on."""
 _FOR_A_DEVICE = re.compile(r"device\s*=\s*(?![\"']cpu)|_like\(|\.new_|DataLoader\(")
 _DEFAULT_DEVICE = re.compile(r"with\s+(?:torch\.)?device\(|set_default_device\(")
-_MOVES = re.compile(r"^[ \t]+[A-Za-z_][\w.]*\.(?:to|cuda|xpu|npu)\(", re.MULTILINE)
+_MOVES = re.compile(r"\.(?:to|cuda|xpu|npu)\(")
 _NEAR = 200
 """Characters around `pin_memory=` in which its call names a device, if it does."""
 
@@ -238,6 +238,14 @@ def _units_that_pin(module: ModuleInfo) -> list[Unit]:
         if anywhere or _FOR_A_DEVICE.search(module.text, max(match.start() - _NEAR, 0), match.end() + _NEAR):
             matches.append(match)
     return _units_at(matches, module)
+
+
+def _bare_moves(text: str) -> Iterator[re.Match[str]]:
+    """Moves of what a line of a function begins with: `x.to(device)` as a statement."""
+    for match in _MOVES.finditer(text):
+        before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+        if before[:1] in (" ", "\t") and before.lstrip(" \t").replace(".", "").isidentifier():
+            yield match
 
 
 def _units_at(matches: Iterable[re.Match[str]], module: ModuleInfo) -> list[Unit]:

@@ -38,6 +38,7 @@ from h2dlint.facts.flags import Truth, truth
 from h2dlint.facts.frame import IN_FLIGHT, Environment, Frame, join_environments, key_of
 from h2dlint.facts.indexing import read_index, store_element, stored
 from h2dlint.facts.iteration import item_of, loop_items
+from h2dlint.facts.reads import read_in
 from h2dlint.facts.refine import refined
 from h2dlint.facts.transfers import tested, waits
 
@@ -326,11 +327,12 @@ def _if(statement: ast.If, frame: Frame) -> bool:
     before, made_before = frame.env, frozenset(frame.allocated)
     ends: list[tuple[Environment, Tag]] = []
     tags = [branch_tag(statement.test, holds, found, frame) for holds in (True, False)]
+    seen: dict[ast.expr, Value] = {}
     for body, holds, tag in ((statement.body, True, tags[0]), (statement.orelse, False, tags[1])):
         if (holds and found is Truth.FALSE) or (not holds and found in flags.DEFINITELY_TRUE):
             continue
         frame.env = before
-        narrowed = refined(statement.test, frame, holds, evaluate)
+        narrowed = refined(statement.test, frame, holds, evaluate, seen)
         if narrowed is None:
             continue
         frame.env = dict(narrowed) if narrowed is before else narrowed
@@ -426,7 +428,7 @@ def _for(statement: ast.For | ast.AsyncFor, frame: Frame) -> bool:
         after = frame.env
         certain = unrolled or (isinstance(iterated, Sequence) and (bool(iterated.items) or iterated.length is not None))
         frame.env = after if certain else join_environments(before, after, (), ())
-        if not unrolled and position == 0 and _settled(before, frame.env, statement):
+        if not unrolled and position == 0 and _settled(before, frame, statement):
             break
     frame.jumps = outer_jumps
     if statement.orelse:
@@ -459,8 +461,12 @@ def _loop_body(statement: ast.For | ast.AsyncFor | ast.While, frame: Frame, *, c
         frame.env = env
 
 
-def _settled(before: Environment, after: Environment, statement: ast.For | ast.AsyncFor | ast.While) -> bool:
-    """Whether a second turn would see the same variables as the first, and leave alone what that left in flight."""
+def _settled(before: Environment, frame: Frame, statement: ast.For | ast.AsyncFor | ast.While) -> bool:
+    """Whether a second turn would see the same variables as the first, and leave alone what that left in flight.
+
+    A container that is only filled is seen by no turn; it may hold pinned memory of several, if any is made here.
+    """
+    after = frame.env
     if events.has_more(before.get(IN_FLIGHT), after.get(IN_FLIGHT)):
         return False
     targets = (
@@ -468,9 +474,12 @@ def _settled(before: Environment, after: Environment, statement: ast.For | ast.A
         if not isinstance(statement, ast.While)
         else set()
     )
-    return all(
-        _as_good_as(before[name], value) for name, value in after.items() if name in before and name not in targets
-    )
+    changed = [
+        name
+        for name, value in after.items()
+        if name in before and name not in targets and not _as_good_as(before[name], value)
+    ]
+    return not changed or (not frame.allocated and read_in(statement).isdisjoint(changed))
 
 
 def _as_good_as(before: Value, after: Value) -> bool:
@@ -492,7 +501,7 @@ def _while(statement: ast.While, frame: Frame) -> bool:
         frame.env = dict(narrowed) if narrowed is not None else frame.env
         _loop_body(statement, frame, counts=True)
         frame.env = join_environments(before, frame.env, (), ())
-        if _settled(before, frame.env, statement):
+        if _settled(before, frame, statement):
             break
     broke = bool(frame.breaks)
     frame.jumps = outer_jumps

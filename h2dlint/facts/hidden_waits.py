@@ -35,7 +35,7 @@ def units_that_may_wait(module: ModuleInfo, wanted: Collection[Pitfall]) -> Iter
         text = module.text
         ends = (match.end() - 1 for match in _SUBSCRIPT.finditer(text))
         indexed = sorted({module.line_at(end) for end in ends if not _GENERIC.search(text, max(end - 40, 0), end)})
-    places = module.lines_with(_PLACES)
+    places = module.lines_with(_PLACES) if data or indexed else []
     for unit in module.units:
         if holds(unit.node, data) or (holds(unit.node, indexed) and _may_send_by_index(unit, module, places)):
             yield unit

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Collection, Iterator
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -47,10 +48,15 @@ def is_lasting(key: str, frame: Frame) -> bool:
 
 def _is_local(name: str, function: ast.AST | None) -> bool:
     """Whether a function has a variable of its own by this name: it may change what a module's holds without."""
-    stored = (node for node in ast.walk(function) if isinstance(node, (ast.Name, ast.arg))) if function else ()
-    return function is None or any(
-        node.arg == name if isinstance(node, ast.arg) else node.id == name and isinstance(node.ctx, ast.Store)
-        for node in stored
+    return function is None or name in _local_names(function)
+
+
+@lru_cache(maxsize=256)
+def _local_names(function: ast.AST) -> frozenset[str]:
+    return frozenset(
+        node.arg if isinstance(node, ast.arg) else node.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
     )
 
 

@@ -492,8 +492,8 @@ def _targets(statement: ast.stmt) -> Iterator[ast.expr]:
             yield target
 
 
-_GROWS = frozenset({"append", "extend", "insert", "add", "update", "setdefault", "appendleft"})
-_GROWING = re.compile(rf"^[ \t]+(\w+)(?:\[[^\]\n]*\][ \t]*=(?!=)|\.(?:{'|'.join(sorted(_GROWS))})\()", re.MULTILINE)
+GROWS = frozenset({"append", "extend", "insert", "add", "update", "setdefault", "appendleft"})
+_GROWING = re.compile(rf"^[ \t]+(\w+)(?:\[[^\]\n]*\][ \t]*=(?!=)|\.(?:{'|'.join(sorted(GROWS))})\()", re.MULTILINE)
 """A statement inside another that stores something in a container."""
 
 
@@ -501,7 +501,7 @@ def _grown(statement: ast.stmt) -> Iterator[ast.expr]:
     """The containers in which a statement stores something by a call: `x.append(y)` and the like."""
     value = statement.value if isinstance(statement, (ast.Expr, ast.Assign, ast.AnnAssign, ast.Return)) else None
     while isinstance(value, (ast.Call, ast.Attribute, ast.Subscript)):  # `x.setdefault(key, []).append(y)`
-        if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _GROWS:
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in GROWS:
             yield value.func.value
         value = value.func if isinstance(value, ast.Call) else value.value
 

@@ -315,6 +315,8 @@ class Names(Running):
 
     def lineage(self, info: ClassInfo) -> list[ClassInfo]:
         """The class and its bases inside the project, nearest first."""
+        if not info.node.bases:
+            return [info]
         found = [info]
         for owner in found:
             for base in self.class_bases(owner):

@@ -40,15 +40,20 @@ Evaluate: TypeAlias = Callable[[ast.expr, Frame], Value]
 Narrow: TypeAlias = Callable[[Value], Value | None]
 
 
-def refined(test: ast.expr, frame: Frame, holds: bool, evaluate: Evaluate) -> Environment | None:
-    """The variables where `test` comes out as `holds`; None when it cannot."""
+def refined(
+    test: ast.expr, frame: Frame, holds: bool, evaluate: Evaluate, seen: dict[ast.expr, Value] | None = None
+) -> Environment | None:
+    """The variables where `test` comes out as `holds`; None when it cannot.
+
+    `seen`: values of tested expressions with the variables as they are, for who asks of both ways.
+    """
     if type(test) in _GUARDS:
         found = _guard(test, frame, holds)
-        return frame.env if found is None else _narrowed(*found, frame, evaluate)
+        return frame.env if found is None else _narrowed(*found, frame, evaluate, seen)
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return refined(test.operand, frame, not holds, evaluate)
+        return refined(test.operand, frame, not holds, evaluate, seen)
     if isinstance(test, ast.NamedExpr):
-        return refined(test.target, frame, holds, evaluate)
+        return refined(test.target, frame, holds, evaluate, seen)
     if isinstance(test, ast.BoolOp):
         together = isinstance(test.op, ast.And) == holds
         return _all(test.values, frame, holds, evaluate) if together else _some(test.values, frame, holds, evaluate)
@@ -96,9 +101,15 @@ _CHEAP = (ast.Name, ast.Attribute, ast.UnaryOp)
 """Tests that can be looked at again at no cost and without effect."""
 
 
-def _narrowed(node: ast.expr, narrow: Narrow, frame: Frame, evaluate: Evaluate) -> Environment | None:
+def _narrowed(
+    node: ast.expr, narrow: Narrow, frame: Frame, evaluate: Evaluate, seen: dict[ast.expr, Value] | None
+) -> Environment | None:
     key = key_of(node)
-    value = evaluate(node, frame)
+    value = seen.get(node) if seen is not None else None
+    if value is None:
+        value = evaluate(node, frame)
+        if seen is not None:
+            seen[node] = value
     kept: list[Alternative] = []
     same = True
     for way in alternatives(value):

@@ -35,13 +35,16 @@ SIDE_DEPTH = 2
 """The same for functions that are only looked at for what they store or pass on."""
 MAX_STEPS = 60_000
 """Expressions evaluated for one function looked at on its own, with all that it calls."""
-MAX_CALL_STEPS = 2_000
+MAX_CALL_STEPS = 800
 """The same for one call that a function makes that is looked at: where it takes more, what it returns is unknown."""
+MAX_SOUGHT_STEPS = 2_000
+"""The same for a call of a function that holds a copy which is asked for."""
 MAX_SIDE_STEPS = 4_000
 """The same for functions that are only looked at for what they store or pass on."""
 CALLER_DEPTH = 3
 """The same for functions of other modules that are looked at because they call one of this."""
-MAX_CALLER_STEPS = 5_000
+MAX_CALLER_STEPS = 2_000
+"""The same for such a function."""
 MAX_FILE_STEPS = 3_000_000
 """Expressions evaluated for one file, with all that it asks of others: a hundred times what a large file takes. What is
 not looked at then is unproven.
@@ -88,6 +91,8 @@ class Running:
         self._open: dict[tuple[int, str], list[Value]] = {}
         """Attributes that are being looked up, with what was found so far: what a store reads of its own attribute."""
         self._units: dict[ast.AST, Frame | None] = {}
+        self._told_apart: list[object] = []
+        """The values that the keys of summaries tell apart by identity: no new one may take the place of one."""
         self._summaries: dict[object, tuple[Value, Environment, events.Effect | None]] = {}
         self._attributes: dict[tuple[int, str], Value] = {}
         self._constructions: dict[ClassInfo, list[tuple[Instance, ast.AST, ast.AST | None]]] = {}
