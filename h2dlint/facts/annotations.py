@@ -68,6 +68,23 @@ def declared_object(annotation: ast.expr | None, frame: Frame) -> Value | None:
     return _objects(annotated_value(annotation, "", frame))
 
 
+def holds_no_tensors(annotation: ast.expr) -> bool:
+    """Whether an annotation says of a value that it is made of numbers, texts and the like alone."""
+    if isinstance(annotation, ast.Constant):
+        return annotation.value is None
+    if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
+        return holds_no_tensors(annotation.left) and holds_no_tensors(annotation.right)
+    if isinstance(annotation, ast.Subscript):
+        name = key_of(annotation.value).rpartition(".")[2]
+        inner = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
+        return name in _OF_OTHERS and all(map(holds_no_tensors, inner))
+    return isinstance(annotation, ast.Name) and annotation.id in _NO_TENSORS
+
+
+_OF_OTHERS = _SEQUENCES | _MAPPINGS | {"tuple", "Tuple", "Optional", "Union"}
+_NO_TENSORS = frozenset({"int", "float", "str", "bytes"})
+
+
 def _objects(value: Value) -> Value | None:
     if isinstance(value, Instance):
         return value

@@ -46,11 +46,11 @@ _CALLS_UP = 2
 def ask_callers(project: Project, module: ModuleInfo, asked: dict[ast.Call, None]) -> None:
     """Where a copy hangs on a parameter, look at the functions that call its function, in this module and in others."""
     done: set[Unit] = set()
-    for above in range(_CALLS_UP):
+    for _ in range(_CALLS_UP):
         waiting = {
             unit: places
             for unit, places in _open_units(project, module, asked).items()
-            if unit not in done and (not above or _hangs_on_parameters(unit, places))
+            if unit not in done and _hangs_on_parameters(unit, places)
         }
         for unit in waiting:
             project.run_callers(module, called_as(unit), {unit.node})

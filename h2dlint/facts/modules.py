@@ -100,7 +100,7 @@ class ClassInfo:
         for statement in constructor.body if constructor is not None else ():
             if isinstance(statement, ast.Expr) and calls_constructor(statement.value):
                 found.clear()
-            found.update(map(own_attribute, _targets(statement)))
+            found.update(map(own_attribute, stored_targets(statement)))
         return frozenset(found - {""})
 
     def methods_storing(self, attribute: str) -> list[FunctionNode]:
@@ -314,7 +314,7 @@ class ModuleInfo:
     def _rebinds(self, node: FunctionNode, name: str) -> bool:
         """Whether a function gives one of its parameters another value, or narrows it."""
         if node not in self._bound:
-            targets = (target for statement in statements(node.body) for target in _targets(statement))
+            targets = (target for statement in statements(node.body) for target in stored_targets(statement))
             self._bound[node] = frozenset(target.id for target in targets if isinstance(target, ast.Name))
         if name in self._bound[node]:
             return True
@@ -382,7 +382,7 @@ class ModuleInfo:
             line = statement.lineno
             if type(statement) in _STORES_NOTHING or (line == statement.end_lineno and "self." not in lines[line - 1]):
                 continue
-            for target in _targets(statement):
+            for target in stored_targets(statement):
                 into, name = (fills, _own_container(target)) if isinstance(target, ast.Subscript) else (stores, "")
                 name = name or own_attribute(target)
                 if name:
@@ -471,7 +471,7 @@ def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             waiting.extend(list(child_statements(statement))[::-1])
 
 
-def _targets(statement: ast.stmt) -> Iterator[ast.expr]:
+def stored_targets(statement: ast.stmt) -> Iterator[ast.expr]:
     """What a statement gives a value: the targets of an assignment, a loop or a `with`, each for itself."""
     waiting: list[ast.expr] = []
     if isinstance(statement, ast.Assign):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import re
 
-from h2dlint.facts.annotations import declared_object
+from h2dlint.facts.annotations import annotated_value, declared_object, holds_no_tensors
 from h2dlint.facts.attributes import decorator_names
 from h2dlint.facts.domain import (
     NOTHING,
     Array,
     Choice,
+    Class,
     Const,
     Instance,
     Mapping,
@@ -23,8 +24,18 @@ from h2dlint.facts.domain import (
     join,
     mapped,
 )
-from h2dlint.facts.frame import Frame
-from h2dlint.facts.modules import ClassInfo, FunctionNode, ModuleInfo, Unit, calls_constructor, holds, own_attribute
+from h2dlint.facts.frame import Frame, key_of
+from h2dlint.facts.modules import (
+    ClassInfo,
+    FunctionNode,
+    ModuleInfo,
+    Unit,
+    calls_constructor,
+    holds,
+    own_attribute,
+    statements,
+    stored_targets,
+)
 from h2dlint.facts.outcomes import CallSite
 from h2dlint.facts.overrides import Overrides, is_host_data
 from h2dlint.facts.parameters import bind_parameters, parameter_names
@@ -57,13 +68,12 @@ class Stores(Overrides):
         values: list[Value] = []
         self._open[key] = values
         tags: list[tuple[Tag, ...]] = []
-        replaced = False
-        for owner in self.lineage(info):
-            self._stored_by(owner, name, values, tags, constructed=not replaced)
-            replaced = replaced or name in owner.replaced
-        for owner in info.module.subclasses(info):
-            self._stored_by(owner, name, values, tags)
-        self._stored_outside(info, name, values, tags)
+        declared = self._declared_empty(info, name)
+        if declared is not None:
+            values.append(declared)
+            tags.append(())
+        else:
+            self._stored_in_sight(info, name, values, tags)
         if all(map(_says_nothing, values)) or any(map(is_host_data, values)):
             self._stored_by_derived(info, name, values, tags)
         unknown = all(map(_says_nothing, values)) and _is_declared_data(info, name)
@@ -91,6 +101,32 @@ class Stores(Overrides):
             self._attributes[key] = value
         self._incomplete = bool(self._open) and (self._incomplete or outer_incomplete)
         return value
+
+    def _declared_empty(self, info: ClassInfo, name: str) -> Value | None:
+        """What a constructor that leaves an attribute empty declares it to be, where that says all: an object of the
+        project, numbers and texts, or a container of such. Then nobody need be run who fills it.
+        """
+        for owner in self.lineage(info):
+            constructor = owner.methods.get("__init__")
+            for statement in constructor.body if constructor in owner.methods_storing(name) else ():
+                if isinstance(statement, ast.AnnAssign) and own_attribute(statement.target) == name:
+                    if not _is_empty(statement.value):
+                        return None
+                    outside = self._frame(owner.module, constructor, owner.qualname)
+                    if holds_no_tensors(statement.annotation):
+                        return annotated_value(statement.annotation, f"{owner.qualname}.{name}", outside)
+                    return declared_object(statement.annotation, outside)
+        return None
+
+    def _stored_in_sight(self, info: ClassInfo, name: str, values: list[Value], tags: list[tuple[Tag, ...]]) -> None:
+        """What the class, those that it derives from, and what else its module holds, store in the attribute."""
+        replaced = False
+        for owner in self.lineage(info):
+            self._stored_by(owner, name, values, tags, constructed=not replaced)
+            replaced = replaced or name in owner.replaced
+        for owner in info.module.subclasses(info):
+            self._stored_by(owner, name, values, tags)
+        self._stored_outside(info, name, values, tags)
 
     def _stored_by(
         self,
@@ -189,6 +225,8 @@ class Stores(Overrides):
     def _stored_outside(self, info: ClassInfo, name: str, values: list[Value], tags: list[tuple[Tag, ...]]) -> None:
         """What other functions of the module store in `thing.name`, where thing is such an object."""
         for unit in info.module.units_storing_outside(name):
+            if self._stores_in_others(info, unit, name):
+                continue
             frame = self._look(info.module, unit)
             if frame is None:
                 continue
@@ -199,6 +237,28 @@ class Stores(Overrides):
         if info.pins_by_name and values:
             values.append(Unknown(f"{info.qualname}.{name}"))
             tags.append(())
+
+    def _stores_in_others(self, info: ClassInfo, unit: Unit, name: str) -> bool:
+        """Whether all in which a function stores the attribute are objects of other classes that it has made itself."""
+        held: dict[str, list[ast.expr]] = {}
+        stored_in: set[str] = set()
+        for statement in statements(unit.node.body):
+            for target in stored_targets(statement):
+                if isinstance(target, ast.Name):
+                    held.setdefault(target.id, []).append(getattr(statement, "value", target))
+                elif isinstance(target, ast.Attribute) and target.attr == name:
+                    stored_in.add(key_of(target.value))
+        return bool(stored_in) and all(
+            one in held and all(self._makes_another(info, node) for node in held[one]) for one in stored_in
+        )
+
+    def _makes_another(self, info: ClassInfo, node: ast.expr) -> bool:
+        """Whether this is a new object of a class of the project that has nothing to do with `info`."""
+        made = node.func if isinstance(node, ast.Call) else None
+        found = self.resolve(info.module, made.id) if isinstance(made, ast.Name) else None
+        return (
+            isinstance(found, Class) and info not in self.lineage(found.info) and found.info not in self.lineage(info)
+        )
 
     def _stored_by_derived(self, info: ClassInfo, name: str, values: list[Value], tags: list[tuple[Tag, ...]]) -> None:
         """What classes of other modules that derive from this one hold in the attribute: objects of theirs are such."""
@@ -423,6 +483,21 @@ def _is_left_open(value: Value) -> bool:
         or (isinstance(way.value, Instance) and way.value.fields is None)
         for way in alternatives(value)
     )
+
+
+def _is_empty(node: ast.expr | None) -> bool:
+    """Whether this is None, or a new container without anything in it."""
+    if isinstance(node, ast.Constant):
+        return node.value is None
+    if isinstance(node, ast.Dict):
+        return not node.keys
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return not node.elts
+    made = node.func if isinstance(node, ast.Call) and not node.keywords else None
+    return isinstance(made, ast.Name) and made.id in _CONTAINERS
+
+
+_CONTAINERS = frozenset({"dict", "list", "set", "deque", "defaultdict", "OrderedDict", "Counter"})
 
 
 def _is_none(value: Value) -> bool:
