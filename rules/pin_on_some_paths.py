@@ -102,7 +102,7 @@ def check(copy: Copy, node: cst.Call | None) -> Iterator[Finding]:
 
 def _stalls(copy: Copy, branch: Branch) -> str:
     """When it does; by the place that made it so where the way has no name of its own."""
-    return f"on another{wording.because(copy)}" if branch.text == "here" else _when(branch)
+    return f"where it is not{wording.because(copy)}" if branch.text == "here" else _when(branch)
 
 
 def _when(branch: Branch) -> str:

@@ -316,7 +316,7 @@ def test_a_way_without_a_name_is_told_by_its_place() -> None:
     ways = (replace(TAIL, text="here", place=None), replace(NO_TAIL, text="otherwise"))
     message, _ = said(conditional(*ways, trace=(ALLOCATED, lost)))
     assert message == (
-        "`ids` is pinned and dense only on some paths: the copy can stall the host on another "
+        "`ids` is pinned and dense only on some paths: the copy can stall the host where it is not "
         "(line 7: `cat` makes a fresh pageable tensor: the pin is lost)"
     )
 
