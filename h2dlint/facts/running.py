@@ -35,10 +35,8 @@ SIDE_DEPTH = 2
 """The same for functions that are only looked at for what they store or pass on."""
 MAX_STEPS = 60_000
 """Expressions evaluated for one function looked at on its own, with all that it calls."""
-MAX_CALL_STEPS = 800
+MAX_CALL_STEPS = 2_000
 """The same for one call that a function makes that is looked at: where it takes more, what it returns is unknown."""
-MAX_SOUGHT_STEPS = 2_000
-"""The same for a call of a function that holds a copy which is asked for."""
 MAX_SIDE_STEPS = 4_000
 """The same for functions that are only looked at for what they store or pass on."""
 CALLER_DEPTH = 3

@@ -39,7 +39,7 @@ from h2dlint.facts.modules import ClassInfo
 from h2dlint.facts.names import Names
 from h2dlint.facts.outcomes import CallSite, Uninformed
 from h2dlint.facts.parameters import bind_parameters, leaves_switches, tells_nothing
-from h2dlint.facts.running import MAX_CALL_STEPS, MAX_DEPTH, MAX_SOUGHT_STEPS
+from h2dlint.facts.running import MAX_CALL_STEPS, MAX_DEPTH
 
 _OPAQUE = (
     "jit",
@@ -229,7 +229,7 @@ class Summaries(Names):
             inner.note_dotted(key)
         depth = len(self._stack)
         self._stack.append(function.node)
-        limit, self.steps.limit = self.steps.limit, self._limit_of_call(function, frame)
+        limit, self.steps.limit = self.steps.limit, self._limit_of_call(frame)
         try:
             if isinstance(function.node, ast.Lambda):
                 value = evaluate(function.node.body, inner)
@@ -254,12 +254,12 @@ class Summaries(Names):
         value = mapped(_result(inner, falls_through), lambda value: _as_left(value, function.receiver, stored))
         return value, stored, events.effect_of(inner)
 
-    def _limit_of_call(self, function: Function, frame: Frame) -> int:
+    def _limit_of_call(self, frame: Frame) -> int:
         """Up to where a call may take steps: one that a function makes itself not all that are left to it."""
         steps = self.steps
         if frame.context:
             return steps.limit
-        return min(steps.limit, steps.taken + (MAX_SOUGHT_STEPS if function.node in self.sought else MAX_CALL_STEPS))
+        return min(steps.limit, steps.taken + MAX_CALL_STEPS)
 
     def _hand_out(self, inner: Frame, frame: Frame) -> None:
         """What a nested function changed of its enclosing function: variables, and attributes of the same `self`."""
