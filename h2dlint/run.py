@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from h2dlint.call_stack import in_one_piece
 from h2dlint.engine import Job, Outcome, failed, look_at
 from h2dlint.source import Problem
 
@@ -115,6 +116,7 @@ def _memory(options: FactOptions) -> _Memory:
     return _Memory(options)
 
 
+@in_one_piece
 def work(job: Job) -> Outcome:
     """Does one job with this process's project for its settings, which remembers the modules of earlier jobs."""
     memory = _memory(job.facts)
