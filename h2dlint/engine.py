@@ -168,8 +168,11 @@ def _look_at_bytes(project: Project, job: Job, data: bytes) -> Outcome:
 
 
 def _with_grounds(project: Project, job: Job, data: bytes, outcome: Outcome) -> Outcome:
+    from h2dlint.facts.grounds import GroundedProject
     from h2dlint.facts.questions import Kinds, content_of
 
+    if not isinstance(project, GroundedProject):
+        raise TypeError("only a GroundedProject tells what its facts rest on")
     grounds = project.grounds_of(job.file)
     grounds[Kinds.FILE, os.path.abspath(job.file)] = (content_of(data),)
     return msgspec.structs.replace(outcome, grounds=tuple(grounds.items()))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
     from h2dlint.facts.options import FactOptions
+    from h2dlint.facts.project import Project
 
 WORTH_A_PROCESS = 8
 """So many files for each process at least: each must load the analyser first, and reads what others have read."""
@@ -88,10 +89,8 @@ _JOBS_BY_THE_COUNT = 8
 class _Memory:
     """This process's project for some settings: it remembers the modules of earlier jobs while there is room."""
 
-    def __init__(self, options: FactOptions) -> None:
-        from h2dlint.facts.project import Project
-
-        self.project = Project(options)
+    def __init__(self, options: FactOptions, want_grounds: bool) -> None:
+        self.project = _project(options, want_grounds)
         self._most = _blocks() + MOST_BLOCKS
         self._jobs = 0
 
@@ -111,15 +110,25 @@ def _blocks() -> int:
     return count() if count is not None else 0
 
 
+def _project(options: FactOptions, want_grounds: bool) -> Project:
+    if want_grounds:
+        from h2dlint.facts.grounds import GroundedProject
+
+        return GroundedProject(options)
+    from h2dlint.facts.project import Project
+
+    return Project(options)
+
+
 @lru_cache(maxsize=8)
-def _memory(options: FactOptions) -> _Memory:
-    return _Memory(options)
+def _memory(options: FactOptions, want_grounds: bool) -> _Memory:
+    return _Memory(options, want_grounds)
 
 
 @in_one_piece
 def work(job: Job) -> Outcome:
     """Does one job with this process's project for its settings, which remembers the modules of earlier jobs."""
-    memory = _memory(job.facts)
+    memory = _memory(job.facts, job.want_grounds)
     project = memory.project
     reads = project.reads
     outcome = look_at(project, job)
@@ -361,7 +370,7 @@ def _forks(context: BaseContext) -> bool:
 def _load(job: Job) -> None:
     from h2dlint.rules import all_rules
 
-    _memory(job.facts)
+    _memory(job.facts, job.want_grounds)
     all_rules()
 
 

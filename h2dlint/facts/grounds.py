@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import os
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from h2dlint.facts import events
@@ -19,8 +20,8 @@ from h2dlint.facts.mentions import Mentions
 from h2dlint.facts.modules import ClassInfo, ModuleInfo, Unit
 from h2dlint.facts.options import FactOptions
 from h2dlint.facts.outcomes import CallSite
+from h2dlint.facts.project import Project
 from h2dlint.facts.questions import UNSTEADY, Answer, Kinds, Question, content_at
-from h2dlint.facts.stores import Stores
 
 
 class Grounds:
@@ -181,16 +182,17 @@ class _NotedSummaries(dict[object, _Summary]):
         return found
 
 
-class Grounded(Stores):
-    """The part of a project that knows what the facts of a file rest on.
+class GroundedProject(Project):
+    """A project that knows what the facts of a file rest on, which takes a little longer.
 
     Each method here is one whose answer is remembered, and does what it does without.
     """
 
-    def __init__(self, options: FactOptions = _DEFAULTS) -> None:
-        super().__init__(options)
+    def __init__(self, options: FactOptions = _DEFAULTS, assumed: Mapping[str, str] | None = None) -> None:
+        super().__init__(options, assumed)
         self.grounds = Grounds()
         finder = _NotedFinder(options, self.grounds)
+        finder.assume(self.assumed)
         self._finder: Finder = finder
         self._content_of = finder.content_of
         self._mentions: Mentions = _NotedMentions(self._finder, self.grounds)
@@ -209,7 +211,6 @@ class Grounded(Stores):
         return found
 
     def note(self, question: Question) -> None:
-        """The file under check rests on the answer to this, too."""
         self.grounds.note(question)
 
     def module(self, path: str, text: str, tree: ast.Module) -> ModuleInfo:

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from h2dlint.facts.grounds import Grounded
 from h2dlint.facts.options import FactOptions
+from h2dlint.facts.questions import Question
+from h2dlint.facts.stores import Stores
 
 _DEFAULTS = FactOptions()
 
 
-class Project(Grounded):
+class Project(Stores):
     """Everything known of the code under check; answers the questions of `frame.Interpreter`.
 
-    Built in layers, each on the one before: running functions, resolving names, answering calls, looking up attributes,
-    and keeping in mind what all of it rests on.
+    Built in layers, each on the one before: running functions, resolving names, answering calls, looking up attributes.
     """
 
     def __init__(self, options: FactOptions = _DEFAULTS, assumed: Mapping[str, str] | None = None) -> None:
@@ -28,9 +28,12 @@ class Project(Grounded):
 
     def afresh(self) -> Project:
         """A project for the same code that remembers nothing of it but the trees that it has searched."""
-        project = Project(self.options, self.assumed)
+        project = type(self)(self.options, self.assumed)
         project._mentions.take_trees(self._mentions)
         return project
+
+    def note(self, question: Question) -> None:
+        """What is said of the file under check rests on the answer to this; kept in mind only in `grounds`."""
 
     def files_read(self, start: int = 0) -> list[str]:
         """The files whose modules have been read so far, by absolute path, in that order, from number `start` on."""
