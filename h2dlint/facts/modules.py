@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import ast
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from h2dlint.facts.late_bodies import is_late, read_from
+from h2dlint.facts.store_text import GROWS, places_storing
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -167,6 +170,8 @@ class ModuleInfo:
         """What the top level assigns to a plain name."""
         self._bound: dict[FunctionNode, frozenset[str]] = {}
         """The names that functions give values."""
+        self._unindexed: list[FunctionNode] = []
+        """Functions whose bodies nobody had looked into when the module was read, and whose stores are not known."""
         self.resolved: dict[str, Value] = {}
         """Names looked up before: the project's memory, kept here so that it goes with the module."""
         self._collect(tree.body, "", None, None, top=True, branch=None)
@@ -190,7 +195,10 @@ class ModuleInfo:
                 if top:
                     self.functions[statement.name] = statement
                     self._bind(statement.name, statement, statement, branch)
-                self._collect(statement.body, f"{unit.qualname}.", None, unit, top=False, branch=None)
+                if is_late(statement):  # nothing is defined in it
+                    self._unindexed.append(statement)
+                else:
+                    self._collect(statement.body, f"{unit.qualname}.", None, unit, top=False, branch=None)
             elif isinstance(statement, ast.ClassDef):
                 info = ClassInfo(statement, self, prefix + statement.name)
                 self.class_of_node[statement] = info
@@ -287,10 +295,12 @@ class ModuleInfo:
 
     def lines_storing(self, attribute: str) -> list[int]:
         """Lines where a statement starts that gives `self.attribute` a value, in order."""
+        self._index_functions_storing(attribute)
         return self._store_lines.get(attribute, [])
 
     def lines_filling(self, attribute: str) -> list[int]:
         """Lines where a statement starts that stores something in a container `self.attribute`, in order."""
+        self._index_functions_storing(attribute)
         return self._fill_lines.get(attribute, [])
 
     def plain_stores(self, node: FunctionNode, attribute: str) -> list[str] | None:
@@ -377,8 +387,27 @@ class ModuleInfo:
         """The lines that give attributes of `self` values, and those that store something in them, by attribute."""
         stores: dict[str, list[int]] = {}
         fills: dict[str, list[int]] = {}
+        self._unindexed = list(filter(is_late, self._unindexed))
+        self._index_stores(statements(self.tree.body, late=False), stores, fills)
+        return stores, fills
+
+    def _index_functions_storing(self, attribute: str) -> None:
+        """Enter the stores of the functions that seem to store the attribute, where they are not known yet."""
+        stores, fills = self._stores
+        lines = [self.line_at(at) for at in places_storing(self.text, attribute)] if self._unindexed else []
+        found = [node for node in self._unindexed if holds(node, lines)] if lines else []
+        if not found:
+            return
+        for node in found:
+            self._unindexed.remove(node)
+            self._index_stores(statements(node.body), stores, fills)
+
+    def _index_stores(
+        self, found: Iterator[ast.stmt], stores: dict[str, list[int]], fills: dict[str, list[int]]
+    ) -> None:
+        """Enter the lines on which these statements store something, by attribute."""
         lines = self.lines
-        for statement in statements(self.tree.body):
+        for statement in found:
             line = statement.lineno
             if type(statement) in _STORES_NOTHING or (line == statement.end_lineno and "self." not in lines[line - 1]):
                 continue
@@ -386,12 +415,15 @@ class ModuleInfo:
                 into, name = (fills, _own_container(target)) if isinstance(target, ast.Subscript) else (stores, "")
                 name = name or own_attribute(target)
                 if name:
-                    into.setdefault(name, []).append(line)
+                    insort(into.setdefault(name, []), line)  # handlers come behind an `else` that follows them
             for container in _grown(statement):
                 name = _own_container(container)
                 if name:
-                    fills.setdefault(name, []).append(line)
-        return stores, fills
+                    insort(fills.setdefault(name, []), line)
+
+    def read_all(self, tree: ast.Module) -> None:
+        """Look into all functions, since the module comes under check; `tree`: one of the same text."""
+        read_from(self._unindexed, tree)
 
     def unit_at(self, qualname: str, line: int) -> Unit | None:
         """The function of that dotted name on that line."""
@@ -461,13 +493,15 @@ _STORES_NOTHING = frozenset(
 )
 
 
-def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """All statements, those inside others included, in order."""
+def statements(body: list[ast.stmt], late: bool = True) -> Iterator[ast.stmt]:
+    """All statements, those inside others included, in order; without `late` not those of functions whose bodies nobody
+    has looked into.
+    """
     waiting = body[::-1]
     while waiting:
         statement = waiting.pop()
         yield statement
-        if type(statement) not in _SIMPLE:
+        if type(statement) not in _SIMPLE and (late or not is_late(statement)):
             waiting.extend(list(child_statements(statement))[::-1])
 
 
@@ -492,7 +526,6 @@ def stored_targets(statement: ast.stmt) -> Iterator[ast.expr]:
             yield target
 
 
-GROWS = frozenset({"append", "extend", "insert", "add", "update", "setdefault", "appendleft"})
 _GROWING = re.compile(rf"^[ \t]+(\w+)(?:\[[^\]\n]*\][ \t]*=(?!=)|\.(?:{'|'.join(sorted(GROWS))})\()", re.MULTILINE)
 """A statement inside another that stores something in a container."""
 

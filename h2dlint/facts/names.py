@@ -24,8 +24,9 @@ from h2dlint.facts.domain import (
     join,
 )
 from h2dlint.facts.evaluate import evaluate
-from h2dlint.facts.finder import parse_module, without_the_rest
+from h2dlint.facts.finder import without_the_rest
 from h2dlint.facts.flags import DEFINITELY_TRUE, Truth, is_availability_name, truth
+from h2dlint.facts.late_bodies import parse_late
 from h2dlint.facts.modules import Binding, Bound, ClassInfo, ModuleInfo, Unit, grows
 from h2dlint.facts.running import Running, Spent
 
@@ -46,6 +47,7 @@ class Names(Running):
             info = self._modules[key] = ModuleInfo(path, text, tree, self._finder.module_name(key), key)
         elif not info.checked:
             self._shown.add(info)
+            info.read_all(tree)
         info.path = path
         info.checked = True
         self._under_check = key
@@ -82,7 +84,7 @@ class Names(Running):
         if file not in self._modules or (whole and known is not None and not known.whole):
             text = self._finder.text_of(file)
             text = text if whole else without_the_rest(text, self._finder.declared)
-            tree = parse_module(text)
+            tree = parse_late(text)
             shown = os.path.relpath(file).replace(os.sep, "/")
             self._modules[file] = (
                 None if tree is None else ModuleInfo(shown, text, tree, self._finder.module_name(file), file, whole)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from h2dlint.facts.frame import key_of
-from h2dlint.facts.modules import GROWS
+from h2dlint.facts.store_text import GROWS
 
 
 class Reads:
