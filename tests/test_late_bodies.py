@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_programs import module_text
 
-from h2dlint.facts import late_bodies
+from h2dlint.facts import late_text
 from h2dlint.facts.finder import Finder
-from h2dlint.facts.late_bodies import is_late, parse_late, read_from
+from h2dlint.facts.late_bodies import is_late, read_from
+from h2dlint.facts.late_text import bodies_in, parse_late
 from h2dlint.facts.modules import ModuleInfo
 from h2dlint.source import parse
 
@@ -80,7 +81,7 @@ def test_of_the_standard_library(path: Path) -> None:
 def test_most_of_the_standard_library_is_read_late() -> None:
     texts = [Finder().text_of(str(path)) for path in FILES]
     characters = sum(len(text) for text in texts)
-    cut_out = sum(body.end - body.start for text in texts for body in late_bodies._bodies(text))
+    cut_out = sum(body.end - body.start for text in texts for body in bodies_in(text))
     assert cut_out > characters / 3
 
 
@@ -88,7 +89,7 @@ def test_most_of_the_standard_library_is_read_late() -> None:
 def short_bodies_too(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Every body that can be cut out is, but in the tests of the standard library."""
     if "standard_library" not in request.node.name:
-        monkeypatch.setattr(late_bodies, "_MIN_CHARACTERS", 0)
+        monkeypatch.setattr(late_text, "_MIN_CHARACTERS", 0)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))

@@ -26,7 +26,7 @@ from h2dlint.facts.domain import (
 from h2dlint.facts.evaluate import evaluate
 from h2dlint.facts.finder import without_the_rest
 from h2dlint.facts.flags import DEFINITELY_TRUE, Truth, is_availability_name, truth
-from h2dlint.facts.late_bodies import parse_late
+from h2dlint.facts.late_text import parse_late
 from h2dlint.facts.modules import Binding, Bound, ClassInfo, ModuleInfo, Unit, grows
 from h2dlint.facts.running import Running, Spent
 
