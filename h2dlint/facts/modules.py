@@ -170,8 +170,12 @@ class ModuleInfo:
         """What the top level assigns to a plain name."""
         self._bound: dict[FunctionNode, frozenset[str]] = {}
         """The names that functions give values."""
+        self._outside_stores: dict[str, list[int]] = {}
+        """By attribute, the lines that assign `something.attribute`, as far as they were asked for."""
         self._unindexed: list[FunctionNode] = []
         """Functions whose bodies nobody had looked into when the module was read, and whose stores are not known."""
+        self._indexed: set[str] = set()
+        """Attributes whose stores are known in any case."""
         self.resolved: dict[str, Value] = {}
         """Names looked up before: the project's memory, kept here so that it goes with the module."""
         self._collect(tree.body, "", None, None, top=True, branch=None)
@@ -289,9 +293,9 @@ class ModuleInfo:
         """The 1-based line of a character offset."""
         return bisect_right(self._line_starts, offset)
 
-    def lines_with(self, pattern: re.Pattern[str]) -> list[int]:
-        """The lines on which a match of the pattern starts, in order."""
-        return sorted({self.line_at(match.start()) for match in pattern.finditer(self.text)})
+    def lines_with(self, *patterns: re.Pattern[str]) -> list[int]:
+        """The lines on which a match of a pattern starts, in order."""
+        return sorted({self.line_at(match.start()) for pattern in patterns for match in pattern.finditer(self.text)})
 
     def lines_storing(self, attribute: str) -> list[int]:
         """Lines where a statement starts that gives `self.attribute` a value, in order."""
@@ -338,25 +342,28 @@ class ModuleInfo:
 
     def units_storing_outside(self, attribute: str) -> list[Unit]:
         """The outermost functions that assign `something.attribute` where something is not `self`."""
-        lines = self._outside_stores.get(attribute)
+        lines = self.lines_storing_outside(attribute)
         return [unit for unit in self.units if unit.parent is None and holds(unit.node, lines)] if lines else []
 
     def lines_storing_outside(self, attribute: str) -> list[int]:
         """Lines that assign `something.attribute` where something is not `self`."""
-        return self._outside_stores.get(attribute, [])
+        lines = self._outside_stores.get(attribute)
+        if lines is None:
+            lines = self._outside_stores[attribute] = list(self._find_outside_stores(attribute))
+        return lines
+
+    def _find_outside_stores(self, attribute: str) -> Iterator[int]:
+        text, needle, end = self.text, f".{attribute}", 0
+        while (start := text.find(needle, end)) >= 0:
+            end = start + len(needle)
+            if _STORE.match(text, end):
+                before = text[text.rfind("\n", 0, start) + 1 : start]
+                if before[:1] in (" ", "\t") and before.strip().isidentifier() and before.strip() != "self":
+                    yield self.line_at(start)
 
     def stores_data(self, attribute: str) -> bool:
         """Whether what is assigned to `something.attribute` may be a tensor or an array, by what stands there."""
-        return any(_DATA.search(self.lines[line - 1]) for line in self._outside_stores.get(attribute, ()))
-
-    @cached_property
-    def _outside_stores(self) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
-        for match in _STORE.finditer(self.text):
-            before = self.text[self.text.rfind("\n", 0, match.start()) + 1 : match.start()]
-            if before[:1] in (" ", "\t") and before.strip().isidentifier() and before.strip() != "self":
-                found.setdefault(match.group(1), []).append(self.line_at(match.start()))
-        return found
+        return any(_DATA.search(self.lines[line - 1]) for line in self.lines_storing_outside(attribute))
 
     def subclasses(self, info: ClassInfo) -> list[ClassInfo]:
         """The classes of the module that name `info` as a base, or a class that does."""
@@ -393,6 +400,9 @@ class ModuleInfo:
 
     def _index_functions_storing(self, attribute: str) -> None:
         """Enter the stores of the functions that seem to store the attribute, where they are not known yet."""
+        if attribute in self._indexed:
+            return
+        self._indexed.add(attribute)
         stores, fills = self._stores
         lines = [self.line_at(at) for at in places_storing(self.text, attribute)] if self._unindexed else []
         found = [node for node in self._unindexed if holds(node, lines)] if lines else []
@@ -482,7 +492,8 @@ def holds(node: FunctionNode, lines: list[int]) -> bool:
 
 
 _DATA = re.compile(r"\btorch\.|\bnp\.|\bnumpy\.|\.(?:to|cpu|pin_memory|clone|contiguous)\(|= *\w+$")
-_STORE = re.compile(r"\.(\w+)(?:[ \t]*:[^=\n]{1,80})?[ \t]*=(?!=)")
+_STORE = re.compile(r"(?:[ \t]*:[^=\n]{1,80})?[ \t]*=(?!=)")
+"""What follows an attribute that is assigned."""
 _GLOBAL = re.compile(r"^[ \t]+global[ \t]+([\w, \t]+)", re.MULTILINE)
 _LITERAL = re.compile(r"None|True|False|-?\d+(?:\.\d+)?|'[^']*'|\"[^\"]*\"")
 _OF_CONFIG = re.compile(r"(?:self\.)?\w*(?:config|args|params|settings)(?:\.\w+)*|self\.\w*config(?:\.\w+)+")

@@ -21,7 +21,8 @@ def filling_picked(text: str, *, evident: bool = False) -> list[int]:
     """The offsets of calls of `copy_` on an index that may be a list, an array or a mask: one with an item that is no
     slice, number or one-letter name. `evident`: only those that look like one.
     """
-    return [match.start() for match in _FILLED.finditer(text) if _may_pick(match.group(1), evident)]
+    found = _FILLED.finditer(text) if "].copy_(" in text else ()
+    return [match.start() for match in found if _may_pick(match.group(1), evident)]
 
 
 def _may_pick(index: str, evident: bool) -> bool:

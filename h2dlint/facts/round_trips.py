@@ -28,7 +28,8 @@ _SAME_BYTES = frozenset({"detach", "contiguous", "view", "reshape", "flatten", "
 _OF_A_PARAMETER = frozenset({"data", "grad"})
 _GROWS = frozenset({"append", "extend"})
 _HOST_NAME = re.compile(r"(?i)(?:^|[._])(?:cpu|host)(?:[._]|$)")
-_MOVES_TEXT = re.compile(r"\.(?:" + "|".join(sorted(_DOWN | _UP)) + r")\b|non_blocking")
+_MOVES_TEXT = re.compile(r"\.(?:" + "|".join(sorted(_DOWN | _UP)) + r")\b")
+_NAMED = re.compile("non_blocking")
 _PIN_NAME = re.compile(r"(?i)(?<![a-z])pin(?:ned|ning)?(?![a-z])")
 _STALLS = (Verdict.FAKE_ASYNC, Verdict.CONDITIONAL)
 
@@ -96,8 +97,8 @@ def round_trips(module: ModuleInfo, named: Iterable[ast.Call]) -> RoundTrips:
     names: dict[NodePlace, str] = {}
     decided: list[range] = []
     lines = sorted({place[0] for place in asked})
-    for statement, owner, function in _statements(module, module.lines_with(_MOVES_TEXT)):
-        if isinstance(statement, ast.If) and _PIN_NAME.search(ast.unparse(statement.test)):
+    for statement, owner, function in _statements(module, module.lines_with(_NAMED, _MOVES_TEXT)):
+        if isinstance(statement, ast.If) and _names_pin(statement.test, module.lines):
             decided.append(range(statement.lineno, (statement.end_lineno or statement.lineno) + 1))
         for target, value in _stores(statement):
             moved = list(_moves_in(value))
@@ -124,6 +125,12 @@ def round_trips(module: ModuleInfo, named: Iterable[ast.Call]) -> RoundTrips:
         if not _is_one_or_the_other(module, down.call, up)
     ]
     return RoundTrips(tuple(trips), frozenset(place_of(down.call) for down in downs), names)
+
+
+def _names_pin(test: ast.expr, lines: list[str]) -> bool:
+    """Whether something in a condition is called after pinning."""
+    written = any("pin" in line.lower() for line in lines[test.lineno - 1 : test.end_lineno])
+    return written and _PIN_NAME.search(ast.unparse(test)) is not None
 
 
 def _is_one_or_the_other(module: ModuleInfo, one: ast.Call, other: ast.Call) -> bool:
