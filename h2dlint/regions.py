@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import re
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -167,29 +166,24 @@ def nesting(root: ast.AST) -> int:
     return depth
 
 
-class _SimpleStatements:
-    """The statements without a block, by position: one look for each copy, where `region_of` goes down the tree."""
+def _simple_statement(tree: ast.Module, lines: Lines, span: Span) -> Region | None:
+    """The region of the statement without a block that holds `span`; None for one in a compound statement's header.
 
-    def __init__(self, tree: ast.Module, lines: Lines) -> None:
-        self._lines = lines
-        self._found: list[ast.stmt] = []
-        waiting: list[ast.stmt] = list(tree.body)
-        while waiting:
-            statement = waiting.pop()
-            if _stands_alone(statement):
-                self._found.append(statement)
+    By lines alone as long as it goes: `region_of` looks at every expression on its way down.
+    """
+    start, end = lines.span_offsets(span)
+    waiting: list[ast.stmt] = list(tree.body)
+    while waiting:
+        statement = waiting.pop()
+        if not statement.lineno <= span.line <= (statement.end_lineno or statement.lineno):
+            continue
+        if _stands_alone(statement):
+            first, last = lines.offsets(statement)
+            if first <= start and end <= last:
+                return Region(statement, first, last)
+        else:
             waiting.extend(child_statements(statement))
-        self._found.sort(key=lambda statement: (statement.lineno, statement.col_offset))
-        self._starts = [lines.offsets(statement)[0] for statement in self._found]
-
-    def around(self, span: Span) -> Region | None:
-        """The region of the statement that holds `span`; None for one in a compound statement's header."""
-        start, end = self._lines.span_offsets(span)
-        position = bisect_right(self._starts, start) - 1
-        if position < 0:
-            return None
-        first, last = self._lines.offsets(self._found[position])
-        return Region(self._found[position], first, last) if first <= start and end <= last else None
+    return None
 
 
 def _child_around(node: ast.AST, lines: Lines, start: int, end: int) -> ast.stmt | ast.expr | None:
@@ -221,9 +215,8 @@ def _visit_regions(text: str, tree: ast.Module, wanted: Iterable[tuple[Copy, lis
     lines = Lines.of(text)
     regions: dict[int, Region] = {}
     inside: dict[int, list[tuple[Copy, list[Rule]]]] = {}
-    simple = _SimpleStatements(tree, lines)
     for copy, rules in wanted:
-        region = simple.around(copy.span) or region_of(tree, lines, copy.span)
+        region = _simple_statement(tree, lines, copy.span) or region_of(tree, lines, copy.span)
         if region is None:
             yield from _ask(copy, None, rules)
             continue
