@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from random_programs import module_text
 
 from h2dlint.facts import late_text
-from h2dlint.facts.finder import Finder
+from h2dlint.facts.finder import Finder, without_the_rest
 from h2dlint.facts.late_bodies import is_late, read_from
 from h2dlint.facts.late_text import bodies_in, parse_late
 from h2dlint.facts.modules import ModuleInfo
@@ -267,3 +267,17 @@ def test_bodies_can_be_taken_from_another_tree() -> None:
     assert f.body is first
     assert g.body is functions(other)[1].body  # type: ignore[attr-defined]
     assert not late_in(tree)
+
+
+def test_what_says_nothing_of_tensors_is_left_blank_with_its_decorators() -> None:
+    text = (
+        "import torch\n\n\n@overload\ndef name(x: int) -> str: ...\n\n\n@overload\ndef name(\n    x: str,\n) -> str: ...\n\n\n"
+        "@once\nclass Plain:\n    word = 1\n\n\n@keep(\n    1,\n)\ndef word():\n    pass\n\n\n"
+        "def made():\n    return torch.zeros(1)\n\n\ndef declared():\n    pass\n"
+    )
+    kept = [(number, line) for number, line in enumerate(without_the_rest(text, ["declared"]).split("\n"), 1) if line]
+    assert [line for _, line in kept] == [
+        *("import torch", "@keep(", "    1,", ")", "def word():", "    pass"),
+        *("def made():", "    return torch.zeros(1)", "def declared():", "    pass"),
+    ]
+    assert all(text.split("\n")[number - 1] == line for number, line in kept)

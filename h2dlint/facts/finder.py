@@ -156,22 +156,29 @@ def without_the_rest(text: str, declared: Collection[str] = ()) -> str:
     """The text with the definitions that say nothing about tensors, and are not `declared`, left blank: they are never
     followed, and need not be parsed. Lines keep their numbers.
     """
-    lines = text.split("\n")
-    starts = [number for number, line in enumerate(lines) if line.startswith(("def ", "class ", "async def "))]
-    for start in starts:
-        end = start + 1
-        while end < len(lines) and (not lines[end] or lines[end][0] in " \t#)]}"):
-            end += 1
-        segment = "\n".join(lines[start:end])
-        if _is_about_tensors(segment):
+    text = f"\n{text}"  # so that each line begins behind a line end
+    parts: list[str] = []
+    at = 0
+    for opening in _OPENS_DEFINITION.finditer(text):
+        start = opening.start() + 1
+        following = _ENDS_DEFINITION.search(text, opening.end())
+        end = following.start() if following else len(text)
+        segment = text[start:end]
+        if _is_about_tensors(segment) or (declared and _named(segment) in declared):
             continue
-        if declared and _named(lines[start]) in declared:
-            continue
-        while start and lines[start - 1].startswith("@"):
-            start -= 1
-        if not lines[start - 1].startswith((")", "]")):  # a decorator of several lines stays with its function
-            lines[start:end] = [""] * (end - start)
-    return "\n".join(lines)
+        before = text.rfind("\n", 0, start - 1) + 1
+        while text.startswith("@", before):
+            start, before = before, text.rfind("\n", 0, before - 1) + 1
+        # A decorator of several lines stays with its function.
+        if before < at or not text.startswith((")", "]"), before):
+            parts += (text[at:start], "\n" * text.count("\n", start, end))
+            at = end
+    parts.append(text[at:])
+    return "".join(parts)[1:]
+
+
+_OPENS_DEFINITION = re.compile(r"\n(?:def |class |async def )")
+_ENDS_DEFINITION = re.compile(r"\n[^ \t#)\]}\n]")
 
 
 def _named(line: str) -> str:
@@ -184,7 +191,7 @@ def _may_be_about_tensors(text: str, name: str) -> bool:
         start = text.find(opening)
         if start >= 0:
             end = _NEXT_TOP_LEVEL.search(text, text.find("\n", start))
-            segment = text[start : end.start() if end else len(text)]
+            segment = text[start : end.start() + 1 if end else len(text)]
             if opening.startswith("class") and _NO_DATA_CLASS.match(segment):
                 return False
             return _is_about_tensors(segment)
@@ -227,9 +234,9 @@ def _is_about_tensors(definition: str) -> bool:
 
 _MOST_LINES_OF_A_LINK = 12
 _MOST_LINES_OF_AN_OPERATION = 30
-_HANDS_ON = re.compile(r"^    return (?!None)[\w.]+\(|^        self\.(\w+) = \1$", re.MULTILINE)
+_HANDS_ON = re.compile(r"\n    (?:return (?!None)[\w.]+\(|    self\.(\w+) = \1$)", re.MULTILINE)
 """The last line of a function that calls another for its result; a constructor that keeps a parameter as it is."""
-_NEXT_TOP_LEVEL = re.compile(r"^[^\s#)\]}]", re.MULTILINE)
+_NEXT_TOP_LEVEL = re.compile(r"\n[^\s#)\]}]")
 _NO_DATA_CLASS = re.compile(r"class\s+\w+\([^)]*(?:Enum|Exception|Error)\b[^)]*\)")
 _WORDS_OF_TENSORS = (
     "pin_memory", "from_numpy", "as_tensor", "partial", "repeat_interleave", "cumsum", ".numpy(", "non_blocking",
@@ -254,9 +261,8 @@ def _names_tensors(text: str) -> bool:
 
 
 _FIELD_OF_NOTE = re.compile(
-    r"^    (?:\w+: [^=\n]*\b(?:Tensor|ndarray|(?:[Ll]ist|[Dd]ict|tuple)\[[^\]]*[A-Z]\w+)\b"
-    r"|\w+_(?:cpu|gpu|pinned|tensors?): )",
-    re.MULTILINE,
+    r"\n    (?:\w+: [^=\n]*\b(?:Tensor|ndarray|(?:[Ll]ist|[Dd]ict|tuple)\[[^\]]*[A-Z]\w+)\b"
+    r"|\w+_(?:cpu|gpu|pinned|tensors?): )"
 )
 """A field of a class that holds tensors, arrays or objects of other classes, or is named after where it lies."""
 

@@ -45,9 +45,11 @@ class Tree:
         found = dict.fromkeys(file for word in words for file in index.get(word.encode(), ()))
         return sorted(file for file in found if file != asker)
 
-    def text_seen_by(self, asker: str, file: str) -> bytes:
-        """The text of a file that an answer to the asker named."""
-        return (self._with_tests if _is_test(asker, self._top) else self._texts)[file]
+    def naming(self, name: str, files: Iterable[str], asker: str) -> list[str]:
+        """Those of the files that an answer to the asker named in whose text the name stands."""
+        texts = self._with_tests if _is_test(asker, self._top) else self._texts
+        word = name.encode()
+        return [file for file in files if word in texts[file]]
 
     def _index(self, patterns: tuple[re.Pattern[bytes], ...], tests: bool) -> dict[bytes, list[str]]:
         index = self._indexes.get((tests, patterns))
@@ -88,7 +90,7 @@ class Mentions:
         if tree is None:
             return None
         files = tree.with_any((name, module.rpartition(".")[2]), IMPORTS, asker)
-        return [file for file in files if name.encode() in tree.text_seen_by(asker, file)]
+        return tree.naming(name, files, asker)
 
     def files_deriving(self, name: str, asker: str) -> list[str] | None:
         """The same for files with a class statement that names `name`."""
@@ -157,8 +159,10 @@ def searched_text(file: str) -> bytes:
     try:
         if not os.path.isfile(file):  # a pipe would be waited for
             return b""
-        with open(file, "rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
+        with open(file, "rb", buffering=0) as stream:
+            if os.fstat(stream.fileno()).st_size > MAX_BYTES:
+                return b""
+            data = stream.read()
     except OSError:
         return b""
     return data if len(data) <= MAX_BYTES else b""
