@@ -271,7 +271,8 @@ def test_bodies_can_be_taken_from_another_tree() -> None:
 
 def test_what_says_nothing_of_tensors_is_left_blank_with_its_decorators() -> None:
     text = (
-        "import torch\n\n\n@overload\ndef name(x: int) -> str: ...\n\n\n@overload\ndef name(\n    x: str,\n) -> str: ...\n\n\n"
+        "import torch\n\n\n@overload\ndef name(x: int) -> str: ...\n\n\n"
+        "@overload\ndef name(\n    x: str,\n) -> str: ...\n\n\n"
         "@once\nclass Plain:\n    word = 1\n\n\n@keep(\n    1,\n)\ndef word():\n    pass\n\n\n"
         "def made():\n    return torch.zeros(1)\n\n\ndef declared():\n    pass\n"
     )
