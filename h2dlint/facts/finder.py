@@ -45,11 +45,19 @@ class Finder:
         self._texts: dict[str, str] = {}
         self._worth: dict[tuple[str, str], bool] = {}
         self._files: dict[tuple[tuple[str, ...], str], str | None] = {}
+        self._found: dict[tuple[str, str], str | None] = {}
+        """By module and asking file: many files ask for the same again and again."""
         self._packages: dict[str, bool] = {}
         self._marked: dict[str, bool] = {}
 
     def file_of(self, name: str, asker: str) -> str | None:
         """The file of the module `name`, as seen from the file `asker`; None when it is not in the project."""
+        known = self._found.get((name, asker), "")
+        if known == "":
+            known = self._found[name, asker] = self._find(name, asker)
+        return known
+
+    def _find(self, name: str, asker: str) -> str | None:
         if not name or name.partition(".")[0] in _FOREIGN:
             return None
         roots = self.roots_of(asker)

@@ -48,15 +48,16 @@ def is_lasting(key: str, frame: Frame) -> bool:
 
 def _is_local(name: str, function: ast.AST | None) -> bool:
     """Whether a function has a variable of its own by this name: it may change what a module's holds without."""
-    return function is None or name in _local_names(function)
+    return function is None or name in _locals_of(function)
 
 
 @lru_cache(maxsize=256)
-def _local_names(function: ast.AST) -> frozenset[str]:
+def _locals_of(function: ast.AST) -> frozenset[str]:
+    nodes = [node for node in ast.walk(function) if isinstance(node, (ast.Name, ast.arg))]
     return frozenset(
         node.arg if isinstance(node, ast.arg) else node.id
-        for node in ast.walk(function)
-        if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+        for node in nodes
+        if isinstance(node, ast.arg) or isinstance(node.ctx, ast.Store)
     )
 
 

@@ -159,9 +159,10 @@ def _runs_on_host(outcome: Outcome) -> bool:
     """A way taken because another tensor than the copy's was found on the host: then the program may well run there."""
     if outcome.verdict is not Verdict.FAKE_ASYNC:
         return False
-    own = set(map(ast.unparse, _operands(outcome.node)))
-    tested = (_found_on_host(tag.node, tag.holds) for tag in outcome.tags if tag.kind == "path")
-    return any(one is not None and ast.unparse(one) not in own for one in tested)
+    found = [_found_on_host(tag.node, tag.holds) for tag in outcome.tags if tag.kind == "path"]
+    tested = [one for one in found if one is not None]
+    own = set(map(ast.unparse, _operands(outcome.node))) if tested else set()
+    return any(ast.unparse(one) not in own for one in tested)
 
 
 def _operands(node: ast.AST) -> list[ast.expr]:

@@ -330,10 +330,16 @@ class Names(Running):
         """Whether objects of the class are nn.Modules: made under any default device, and moved with all they hold."""
         for owner in self.lineage(info):
             for base in owner.node.bases:
-                name = ast.unparse(base.value if isinstance(base, ast.Subscript) else base).rpartition(".")[2]
+                name = _last_name(base.value if isinstance(base, ast.Subscript) else base)
                 if name not in owner.module.classes and name.endswith(_MODULE_NAMES):
                     return True
         return False
+
+
+def _last_name(base: ast.expr) -> str:
+    if isinstance(base, ast.Attribute):
+        return base.attr
+    return base.id if isinstance(base, ast.Name) else ast.unparse(base).rpartition(".")[2]
 
 
 _MODULE_NAMES = (
