@@ -406,7 +406,8 @@ class _Plan:
         return None if file in self.dependents else self._options.stdin
 
     def _config_of(self, file: str) -> Config:
-        folder = os.path.dirname(file) or os.curdir
+        end = file.rfind("/") if os.sep == "/" else -1
+        folder = file[:end] if end > 0 else os.path.dirname(file) or os.curdir
         config = self._configs_by_folder.get(folder)
         if config is None:
             config = self._configs_by_folder[folder] = self._configs.for_folder(folder)

@@ -112,11 +112,11 @@ def display_path(path: str) -> str:
     return path if path.isascii() else os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def absolute(path: str) -> str:
-    """`os.path.abspath`, in a tenth of the time for what a walk finds."""
+def absolute(path: str, folder: str = "") -> str:
+    """`os.path.abspath`, in a tenth of the time for what a walk finds; `folder`: the working directory, if known."""
     if path[:1] in ("/", ".", "") or "//" in path or "/." in path or os.sep != "/":
         return os.path.abspath(path)
-    return f"{os.getcwd()}/{path}"
+    return f"{folder or os.getcwd()}/{path}"
 
 
 # --- .gitignore ---------------------------------------------------------------------------------------------------
@@ -149,6 +149,9 @@ class Ignores:
         if ".gitignore" in names:
             files = (*files, *_read_gitignore(folder))
         return self if files is self._files else Ignores(files)
+
+    def __bool__(self) -> bool:
+        return bool(self._files)
 
     def ignored(self, path: str, is_folder: bool) -> bool:
         """Whether the nearest .gitignore that says something about the absolute `path` says to leave it out."""
@@ -207,11 +210,12 @@ def python_files(
                 f"{display_path(path)}: no such file or folder; `h2dlint check --show-files` lists what there is"
             )
     seen: set[str] = set()
+    here = os.getcwd()
     for path in paths:
         if named_too and left_out(path, excluded):
             continue
         for file in _walk(path, excluded) if os.path.isdir(path) else (path,):
-            key = absolute(file)
+            key = absolute(file, here)
             if key not in seen:
                 seen.add(key)
                 yield file
@@ -254,12 +258,13 @@ def _walk(root: str, excluded: Callable[[str, str], bool]) -> Iterator[str]:
         here = os.path.join(absolute, os.path.relpath(folder, root)) if folder != root else absolute
         ignores = ignores.inside(here, {entry.name for entry in entries})
         folders: list[str] = []
+        inside = os.path.join(here, "")
         for entry in entries:
             path = entry.name if folder == os.curdir else entry.path
             is_folder = _is_folder(entry)
             if not is_folder and not entry.name.endswith(SUFFIXES):
                 continue
-            if excluded(folder, entry.name) or ignores.ignored(os.path.join(here, entry.name), is_folder):
+            if excluded(folder, entry.name) or (ignores and ignores.ignored(inside + entry.name, is_folder)):
                 continue
             if is_folder:
                 folders.append(path)

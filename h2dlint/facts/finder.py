@@ -290,7 +290,7 @@ def module_file(roots: tuple[str, ...], name: str) -> str | None:
     inner = os.path.join(*name.split("."))
     for root in roots:
         base = os.path.join(root, inner)
-        for candidate in (base + ".py", os.path.join(base, "__init__.py")):
+        for candidate in (f"{base}.py", f"{base}{os.sep}__init__.py"):
             if os.path.isfile(candidate):
                 return candidate
     return None

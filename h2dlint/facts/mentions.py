@@ -146,9 +146,10 @@ def _python_files(top: str, deep: bool) -> Iterator[str]:
     count = 0
     for folder, folders, files in os.walk(top):
         folders[:] = sorted(name for name in folders if deep and name[0] != "." and name not in _SKIPPED_FOLDERS)
+        inside = os.path.join(folder, "")
         for name in sorted(files):
             if name.endswith(".py"):
-                yield os.path.join(folder, name)
+                yield inside + name
                 count += 1
                 if count > MAX_FILES:
                     return
