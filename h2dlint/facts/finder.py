@@ -10,9 +10,10 @@ from __future__ import annotations
 import ast
 import os
 import re
-import tokenize
 import warnings
 from collections.abc import Collection, Iterable, Mapping
+
+from h2dlint.source import encoding_of
 
 MAX_BYTES = 1_500_000
 """Larger files are generated ones: not read for what they define."""
@@ -95,8 +96,16 @@ class Finder:
     def text_of(self, file: str) -> str:
         """The text of a file of the project, empty when it cannot be read or is too large to be worth it."""
         if file not in self._texts:
-            self._texts[file] = _read(file)
+            self._texts[file] = _decoded(self._bytes_of(file))
         return self._texts[file]
+
+    def _bytes_of(self, file: str) -> bytes:
+        """What is in a file of the project; nothing where it cannot be read or is too large."""
+        try:
+            with open(file, "rb", buffering=0) as stream:
+                return stream.read() if os.fstat(stream.fileno()).st_size <= MAX_BYTES else b""
+        except (OSError, ValueError):
+            return b""
 
     def assume(self, texts: Mapping[str, str]) -> None:
         """Take these texts for what is in the files, by absolute path: somebody is about to write them."""
@@ -275,14 +284,13 @@ _FIELD_OF_NOTE = re.compile(
 """A field of a class that holds tensors, arrays or objects of other classes, or is named after where it lies."""
 
 
-def _read(file: str) -> str:
+def _decoded(data: bytes) -> str:
+    """The text of a module's bytes, with Python's line ends; empty for what is none."""
     try:
-        if os.path.getsize(file) > MAX_BYTES:
-            return ""
-        with tokenize.open(file) as stream:
-            return stream.read()
-    except (OSError, SyntaxError, ValueError, LookupError):
+        text = data.decode(encoding_of(data))
+    except (SyntaxError, ValueError, LookupError):
         return ""
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def module_file(roots: tuple[str, ...], name: str) -> str | None:

@@ -21,7 +21,7 @@ from h2dlint.facts.modules import ClassInfo, ModuleInfo, Unit
 from h2dlint.facts.options import FactOptions
 from h2dlint.facts.outcomes import CallSite
 from h2dlint.facts.project import Project
-from h2dlint.facts.questions import UNSTEADY, Answer, Kinds, Question, content_at
+from h2dlint.facts.questions import UNSTEADY, Answer, Kinds, Question, content_at, content_of
 
 
 class Grounds:
@@ -116,13 +116,10 @@ class _NotedFinder(Finder):
         self._grounds.note((Kinds.NAME, folder), (super().module_name(os.path.join(folder, "_.py")),))
         return super().module_name(file)
 
-    def text_of(self, file: str) -> str:
-        if file not in self._texts:
-            before = content_at(file)
-            text = super().text_of(file)
-            self._contents[file] = before if content_at(file) == before else UNSTEADY
-            return text
-        return super().text_of(file)
+    def _bytes_of(self, file: str) -> bytes:
+        data = super()._bytes_of(file)
+        self._contents[file] = content_of(data) if data else content_at(file)
+        return data
 
     def content_of(self, file: str) -> str:
         """The content of a file when its text was read; of one whose text is only assumed none that lasts."""
