@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import random
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -282,3 +284,33 @@ def test_what_says_nothing_of_tensors_is_left_blank_with_its_decorators() -> Non
         *("def made():", "    return torch.zeros(1)", "def declared():", "    pass"),
     ]
     assert all(text.split("\n")[number - 1] == line for number, line in kept)
+
+
+def test_a_body_is_the_same_however_deep_its_reader_is() -> None:
+    nested = "".join(f"{' ' * depth}if a:\n" for depth in range(4, 64)) + " " * 64 + "return 1\n"
+    text = f"class C:\n  def m(self):\n{nested}"
+    whole, trees = ast.dump(parse(text)), [parse_late(text) for _ in range(60)]
+
+    def read(tree: ast.Module, depth: int) -> None:
+        if depth:
+            read(tree, depth - 1)
+        else:
+            _ = functions(tree)[0].body  # type: ignore[attr-defined]
+
+    room = sys.getrecursionlimit() - len(inspect.stack())
+    for missing, tree in enumerate(trees):
+        assert tree is not None and late_in(tree) == ["m"]
+        try:
+            read(tree, room - missing)
+        except RecursionError:
+            assert late_in(tree) == ["m"]
+        assert ast.dump(tree) == whole
+
+
+def test_a_body_that_cannot_be_read_returns_something_unknown() -> None:
+    text = "import a\n\n\ndef f():\n    return 1 +\n\n\ndef g():\n    return 2\n"
+    tree = parse_late(text)
+    assert tree is not None and late_in(tree) == ["f", "g"]
+    f, g = functions(tree)
+    assert [ast.unparse(one) for one in f.body] == ["return unreadable"]  # type: ignore[attr-defined]
+    assert [ast.unparse(one) for one in g.body] == ["return 2"]  # type: ignore[attr-defined]

@@ -8,6 +8,8 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from h2dlint.source import parse
+
 
 class Body(NamedTuple):
     """Where a function's body lies in a text."""
@@ -37,16 +39,33 @@ class Unread:
 
     def read(self) -> list[ast.stmt]:
         """The statements of the body, at their places."""
-        from h2dlint.facts.finder import parse_module
-
         block = self.text[self.body.start : self.body.end]
         # A header of its own makes a block of it; `return` and `await` are no matter of the parser.
-        tree = parse_module("\n" * (self.body.first_line - 2) + "if 1:\n" + block)
+        text = "\n" * (self.body.first_line - 2) + "if 1:\n" + block
+        tree = _parsed(text)
         holder = tree.body[0] if tree is not None and len(tree.body) == 1 else None
-        if isinstance(holder, ast.If) and not holder.orelse:
-            return holder.body
-        # Python cannot read this file either: nothing in it ever returns.
-        return [ast.Raise(lineno=self.body.first_line, col_offset=0, end_lineno=self.body.first_line, end_col_offset=0)]
+        return holder.body if isinstance(holder, ast.If) else [self._unknown()]
+
+    def _unknown(self) -> ast.stmt:
+        """What stands for a body that Python cannot read: something is returned."""
+        at = self.body.first_line
+        name = ast.Name("unreadable", ast.Load(), lineno=at, col_offset=0, end_lineno=at, end_col_offset=0)
+        return ast.Return(name, lineno=at, col_offset=0, end_lineno=at, end_col_offset=0)
+
+
+def _parsed(text: str) -> ast.Module | None:
+    """The tree of a text; None where Python cannot read it. Raises RecursionError where only its caller is too deep:
+    the parser may go less deep then.
+    """
+    try:
+        return parse(text)
+    except (SyntaxError, ValueError):
+        return None
+    except (RecursionError, MemoryError):
+        from h2dlint.facts.finder import parse_module
+        from h2dlint.room import with_room
+
+        return with_room(lambda: parse_module(text))
 
 
 class _LateFunction(ast.FunctionDef):
