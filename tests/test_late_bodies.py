@@ -314,3 +314,14 @@ def test_a_body_that_cannot_be_read_returns_something_unknown() -> None:
     f, g = functions(tree)
     assert [ast.unparse(one) for one in f.body] == ["return unreadable"]  # type: ignore[attr-defined]
     assert [ast.unparse(one) for one in g.body] == ["return 2"]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("path", sorted(FILES), ids=lambda path: path.stem)
+def test_all_functions_and_classes_of_the_standard_library_are_known(path: Path) -> None:
+    text = Finder().text_of(str(path))
+    tree = parse(text)
+    module = ModuleInfo("m.py", text, tree)
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    bodies = [node for node in ast.walk(tree) if isinstance(node, kinds) and "TYPE_CHECKING" not in text]
+    assert {unit.node for unit in module.units} >= set(bodies)
+    assert set(module.class_of_node) >= {node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
