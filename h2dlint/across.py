@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
 from h2dlint.apply import apply_edits
 from h2dlint.discovery import read_bytes
-from h2dlint.engine import Change, Job, Outcome, look_at
-from h2dlint.facts.project import Project
+from h2dlint.engine import Change, Job, Outcome, look_at, new_project
 from h2dlint.finding import Applicability, FileEdits, Finding, Fix, Severity
 from h2dlint.fixing.document import hash_of
 from h2dlint.groups import Groups
 from h2dlint.notebooks import is_notebook
 from h2dlint.report import Fixed, Key
 from h2dlint.source import load
+
+if TYPE_CHECKING:
+    from h2dlint.facts.project import Project
 
 MOST = 500
 """More such fixes in one run mean that something goes in a circle."""
@@ -192,7 +195,9 @@ class Across:
         projects: dict[object, Project] = {}
         for path in paths:
             job = self._jobs[os.path.abspath(path)]
-            project = projects.setdefault(job.facts, Project(job.facts, assumed))
+            project = projects.get(job.facts)
+            if project is None:
+                project = projects[job.facts] = new_project(job.facts, job.want_grounds, assumed)
             change = self._by_path[path].change if path in self._by_path else None
             text = self._texts.get(path)
             data = text.new.encode(text.encoding) if text is not None else change.after if change is not None else None

@@ -139,6 +139,17 @@ class Outcome(Struct, frozen=True):
     """What a user may want to know of how it went."""
 
 
+def new_project(facts: FactOptions, want_grounds: bool, assumed: Mapping[str, str] | None = None) -> Project:
+    """A project for jobs with such settings. `assumed`: texts that stand for those of files, by absolute path."""
+    if want_grounds:
+        from h2dlint.facts.grounds import GroundedProject
+
+        return GroundedProject(facts, assumed)
+    from h2dlint.facts.project import Project
+
+    return Project(facts, assumed)
+
+
 def look_at(project: Project, job: Job) -> Outcome:
     """Does `job`. Whatever is wrong with the file becomes a finding: nothing is raised for it."""
     try:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from h2dlint.call_stack import in_one_piece
-from h2dlint.engine import Job, Outcome, failed, look_at
+from h2dlint.engine import Job, Outcome, failed, look_at, new_project
 from h2dlint.source import Problem
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ _JOBS_BY_THE_COUNT = 8
 class _Memory:
     """This process's project for some settings: it remembers the modules of earlier jobs while there is room."""
 
-    def __init__(self, options: FactOptions, want_grounds: bool) -> None:
-        self.project = _project(options, want_grounds)
+    def __init__(self, project: Project) -> None:
+        self.project = project
         self._most = _blocks() + MOST_BLOCKS
         self._jobs = 0
 
@@ -110,25 +110,19 @@ def _blocks() -> int:
     return count() if count is not None else 0
 
 
-def _project(options: FactOptions, want_grounds: bool) -> Project:
-    if want_grounds:
-        from h2dlint.facts.grounds import GroundedProject
-
-        return GroundedProject(options)
-    from h2dlint.facts.project import Project
-
-    return Project(options)
+def _memory(job: Job) -> _Memory:
+    return _memory_for(job.facts, job.want_grounds)
 
 
 @lru_cache(maxsize=8)
-def _memory(options: FactOptions, want_grounds: bool) -> _Memory:
-    return _Memory(options, want_grounds)
+def _memory_for(facts: FactOptions, want_grounds: bool) -> _Memory:
+    return _Memory(new_project(facts, want_grounds))
 
 
 @in_one_piece
 def work(job: Job) -> Outcome:
     """Does one job with this process's project for its settings, which remembers the modules of earlier jobs."""
-    memory = _memory(job.facts, job.want_grounds)
+    memory = _memory(job)
     project = memory.project
     reads = project.reads
     outcome = look_at(project, job)
@@ -370,7 +364,7 @@ def _forks(context: BaseContext) -> bool:
 def _load(job: Job) -> None:
     from h2dlint.rules import all_rules
 
-    _memory(job.facts, job.want_grounds)
+    _memory(job)
     all_rules()
 
 
