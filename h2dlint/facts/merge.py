@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterable
 from functools import lru_cache
 
+from msgspec.structs import replace
+
 from h2dlint.facts.copies import Branch, Cause, Copy, Direction, Hazard, HazardKind, Pinning, Place, Verdict
 from h2dlint.facts.describe import branch_text, leading_size, max_bytes, place_of, places, reveal, span_of
 from h2dlint.facts.domain import Array, Memory, Tag
@@ -231,7 +233,10 @@ def _branches(outcomes: list[Outcome], path: str, lines: list[str]) -> tuple[Bra
     """One entry per way that differs, fake ones first."""
     found: dict[tuple[bool | None, str], Branch] = {}
     common = set.intersection(*({_tag_key(tag) for tag in outcome.tags} for outcome in outcomes))
-    for outcome in outcomes:
+    shared = set.intersection(*({id(site.node) for site in outcome.context} for outcome in outcomes))
+    for outcome in _widest(outcomes):
+        context = tuple(site for site in outcome.context if id(site.node) not in shared)
+        outcome = replace(outcome, context=context or outcome.context)
         fake = True if outcome.verdict is Verdict.FAKE_ASYNC else None if outcome.verdict is Verdict.UNPROVEN else False
         telling = [tag for tag in outcome.tags if _tag_key(tag) not in common]
         text, place = branch_text(telling, outcome, path, lines)
@@ -239,6 +244,19 @@ def _branches(outcomes: list[Outcome], path: str, lines: list[str]) -> tuple[Bra
         real = place if any(tag.kind != "switch" for tag in telling) or outcome.context else None
         found.setdefault((fake, text), Branch(fake, text, by_default, real))
     return tuple(sorted(found.values(), key=lambda branch: _FAKE_FIRST[branch.fake]))
+
+
+def _widest(outcomes: list[Outcome]) -> list[Outcome]:
+    """Without the ways that do what another one does which the same calls lead to, under fewer conditions."""
+    keys = [{_tag_key(tag) for tag in outcome.tags} for outcome in outcomes]
+    calls = [[id(site.node) for site in outcome.context] for outcome in outcomes]
+
+    def is_narrower(one: int, other: int) -> bool:
+        same = outcomes[one].verdict is outcomes[other].verdict and calls[one] == calls[other]
+        return same and keys[other] < keys[one]
+
+    places = range(len(outcomes))
+    return [outcomes[one] for one in places if not any(is_narrower(one, other) for other in places)]
 
 
 def _tag_key(tag: Tag) -> tuple[str, int, bool, str]:
