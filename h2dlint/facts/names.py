@@ -24,7 +24,7 @@ from h2dlint.facts.domain import (
     join,
 )
 from h2dlint.facts.evaluate import evaluate
-from h2dlint.facts.finder import without_the_rest
+from h2dlint.facts.finder import keeps_objects, without_the_rest
 from h2dlint.facts.flags import DEFINITELY_TRUE, Truth, is_availability_name, truth
 from h2dlint.facts.late_text import parse_late
 from h2dlint.facts.modules import Binding, Bound, ClassInfo, ModuleInfo, Unit, grows
@@ -49,7 +49,7 @@ class Names(Running):
             self._shown.add(info)
             info.read_all(tree)
         info.path = path
-        info.checked = True
+        info.checked = info.whole = True  # others may have asked for part of it, and it is all of it
         self._under_check = key
         self.spent = Spent()
         return info
@@ -308,12 +308,25 @@ class Names(Running):
 
     def _base(self, module: ModuleInfo, node: ast.expr) -> Value:
         if isinstance(node, ast.Name):
-            return self.resolve(module, node.id)
+            found = self.resolve(module, node.id)
+            if type(found) is Named and node.id in module.imports:
+                return self._maker(module, *module.imports[node.id]) or found
+            return found
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             holder = self.resolve(module, node.value.id)
             if isinstance(holder, ModuleValue):
                 return self.member(holder, node.attr)
         return NOTHING
+
+    def _maker(self, module: ModuleInfo, name: str, attribute: str | None) -> Value | None:
+        """A class of another module that is not worth reading but for the objects that it makes and keeps: classes that
+        derive from it use them.
+        """
+        file = self._finder.file_of(name, module.file) if attribute is not None else None
+        if file is None or attribute is None or not keeps_objects(self._finder.text_of(file), attribute):
+            return None
+        other = self.load(file, whole=True)
+        return self.resolve(other, attribute) if other is not None and attribute in other.classes else None
 
     def lineage(self, info: ClassInfo) -> list[ClassInfo]:
         """The class and its bases inside the project, nearest first."""
