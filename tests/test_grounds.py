@@ -35,6 +35,8 @@ TREE = {
     "e.py": "from a import (\n    g,\n    f as h,\n)\n",
     "tests/test_f.py": "from a import f\nf(1)\nx.store(1)\n",
     "sub/k.py": "from a import Kind\n\n\nclass Special(\n    Kind,\n):\n    pass\n",
+    "sub/n.py": "class N:\n    def put(self, x, mask=None):\n        other.put(x, mask=mask)\n",
+    "sub/p.py": "other.put(2, mask=first(3))\n",
     "sub/g.py": "from ..a import f\nf(2)\n",
 }
 
@@ -51,6 +53,8 @@ def test_a_search_is_judged_file_by_file_as_it_was_made(write: WriteFiles) -> No
         (Kinds.DERIVING, asker, "Kind"): mentions.files_deriving("Kind", asker),
         (Kinds.IMPORTING, asker, "f", "a"): mentions.files_importing("f", "a", asker),
         (Kinds.IMPORTING, asker, "g", "x.y"): mentions.files_importing("g", "x.y", asker),
+        (Kinds.PASSING, asker, "put", "mask"): mentions.files_passing("put", "mask", asker),
+        (Kinds.TAKING, asker, "put", "mask"): mentions.files_taking("put", "mask", asker),
     }
     for question, found in answers.items():
         assert found is not None

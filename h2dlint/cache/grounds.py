@@ -16,6 +16,7 @@ from msgspec import Struct
 from h2dlint.cache.stamps import SETTLED, Stamps
 from h2dlint.digest import blake2b
 from h2dlint.facts.finder import Finder, module_file
+from h2dlint.facts.keyword_sites import passes, takes
 from h2dlint.facts.mentions import CALLS, CLASSES, IMPORTS, STORES, Mentions, searched_files, searched_text, words_in
 from h2dlint.facts.options import FactOptions
 from h2dlint.facts.questions import UNSTEADY, Answer, Kinds, Question
@@ -147,6 +148,9 @@ class Now:
             return name in text.stored
         if question[0] == Kinds.DERIVING:
             return name in text.classes
+        if question[0] in (Kinds.PASSING, Kinds.TAKING):
+            said_by = passes if question[0] == Kinds.PASSING else takes
+            return said_by(text.data, question[2], question[3])
         words = (name, question[3].rpartition(".")[2].encode())
         return any(word in text.imported for word in words) and name in text.data
 
@@ -195,7 +199,7 @@ _ANY = "_.py"
 """Some file of a folder."""
 _TOO_LARGE = b"too large"
 _WHOLE = (Kinds.ALL, Kinds.FIXERS)
-SEARCHES = (Kinds.CALLING, Kinds.STORING, Kinds.DERIVING, Kinds.IMPORTING)
+SEARCHES = (Kinds.CALLING, Kinds.STORING, Kinds.DERIVING, Kinds.IMPORTING, Kinds.PASSING, Kinds.TAKING)
 """The questions that a search of the whole tree answers."""
 
 

@@ -13,6 +13,7 @@ from h2dlint.facts.callers import ask_callers, called_as, seen_from_here
 from h2dlint.facts.copies import Copy, Follows, Pitfall, Place, Verdict
 from h2dlint.facts.describe import span_of
 from h2dlint.facts.hidden_waits import hangs_on_its_callers, units_that_may_wait
+from h2dlint.facts.keyword_callers import ask_callers_by_keyword
 from h2dlint.facts.merge import hazards_in, merged
 from h2dlint.facts.mirrors import unused_mirrors
 from h2dlint.facts.mistakes import PINS, mistakes
@@ -96,6 +97,7 @@ def _run(
             project.run_unit(module, unit)
     project.settle(module)
     ask_callers(project, module, asked)
+    ask_callers_by_keyword(project, module, asked)
     ask_who_waits(project, module, asked)
     for unit in [*pinning, *filter(hangs_on_its_callers, waiting)]:
         project.run_callers(module, called_as(unit), {unit.node})

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from msgspec.structs import replace
 
+from h2dlint.facts.domain import Tag
 from h2dlint.facts.merge import deciding, innermost
 from h2dlint.facts.modules import ModuleInfo, Unit
 from h2dlint.facts.outcomes import Outcome
@@ -36,7 +37,20 @@ def seen_from_here(project: Project, module: ModuleInfo) -> list[Outcome]:
                 for call in project.uninformed.get(outcome.root, ())
                 if counts(call.root_file, call.root)
             )
-    return found
+    return [*found, *_from_unseen_callers(project, module, found)]
+
+
+def _from_unseen_callers(project: Project, module: ModuleInfo, found: list[Outcome]) -> Iterator[Outcome]:
+    """A way for the calls of a method that were not looked at, where only those that give a keyword were."""
+    for unit in module.units:
+        roots = project.asked_by_keyword.get(unit.node)
+        if roots is None:
+            continue
+        seen = {place_of(one.node) for one in found if one.root in roots and one.is_copy and unit.node in one.entered()}
+        tag = Tag("note", unit.node, path=module.path, text=f"where another caller of `{unit.node.name}` decides")
+        for one in found:
+            if one.root is unit.node and one.is_copy and one.unsettled and place_of(one.node) in seen:
+                yield replace(one, root=None, tags=(*one.tags, tag))
 
 
 _CALLS_UP = 2
@@ -49,18 +63,18 @@ def ask_callers(project: Project, module: ModuleInfo, asked: dict[ast.Call, None
     for _ in range(_CALLS_UP):
         waiting = {
             unit: places
-            for unit, places in _open_units(project, module, asked).items()
-            if unit not in done and _hangs_on_parameters(unit, places)
+            for unit, places in open_units(project, module, asked).items()
+            if unit not in done and hangs_on_parameters(unit, places)
         }
         for unit in waiting:
             project.run_callers(module, called_as(unit), {unit.node})
-        for unit, places in _open_units(project, module, asked).items() if waiting else ():
-            if unit in waiting and _may_be_called_elsewhere(unit) and _hangs_on_parameters(unit, places):
+        for unit, places in open_units(project, module, asked).items() if waiting else ():
+            if unit in waiting and may_be_called_elsewhere(unit) and hangs_on_parameters(unit, places):
                 project.run_callers_elsewhere(module, unit, called_as(unit))
         done.update(waiting)
 
 
-def _open_units(project: Project, module: ModuleInfo, asked: dict[ast.Call, None]) -> dict[Unit, list[ast.expr]]:
+def open_units(project: Project, module: ModuleInfo, asked: dict[ast.Call, None]) -> dict[Unit, list[ast.expr]]:
     """The functions of this module whose parameters may leave a copy open, with the calls in them that lead there."""
     at: dict[NodePlace, list[Outcome]] = defaultdict(list)
     for outcome in seen_from_here(project, module):
@@ -89,15 +103,16 @@ _CALLED_BY_TORCH = frozenset({"forward", "backward", "main", "setup"})
 """Names that say nothing of who is called, or are called through something else."""
 
 
-def _may_be_called_elsewhere(unit: Unit) -> bool:
+def may_be_called_elsewhere(unit: Unit) -> bool:
+    """Whether calls in other files can be found by the function's name."""
     name = called_as(unit)
     return unit.parent is None and not name.startswith("__") and name not in _CALLED_BY_TORCH
 
 
-def _hangs_on_parameters(unit: Unit, places: list[ast.expr]) -> bool:
+def hangs_on_parameters(unit: Unit, places: list[ast.expr]) -> bool:
     """Whether what callers pass may decide what happens at these places of the function."""
     reached = names_behind(unit.node, places)
-    return any(parameter.arg in reached and not _is_plain(parameter) for parameter in parameters_of(unit))
+    return any(parameter.arg in reached and not is_plain(parameter) for parameter in parameters_of(unit))
 
 
 def parameters_of(unit: Unit) -> list[ast.arg]:
@@ -109,7 +124,7 @@ def parameters_of(unit: Unit) -> list[ast.arg]:
 _PLAIN = frozenset({"int", "float", "str", "bool", "torch.device", "torch.dtype"})
 
 
-def _is_plain(parameter: ast.arg) -> bool:
+def is_plain(parameter: ast.arg) -> bool:
     """Whether a parameter is a number, a text or a device: it says nothing of a tensor's memory."""
     annotation = ast.unparse(parameter.annotation) if parameter.annotation is not None else ""
     return annotation in _PLAIN or parameter.arg in ("device", "dtype")

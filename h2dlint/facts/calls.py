@@ -210,6 +210,8 @@ def _call_one(
         transfers.not_a_tensor(node, frame)
     if type(callee) in _NOT_FOLLOWED:
         _hands_over(callee, [*args, *keywords.values()] if keywords else args, node, frame)
+    if keywords and frame.interpreter.asks_by_keyword:
+        frame.interpreter.call_by_keyword(callee, args, keywords, frame, node)
     if isinstance(callee, Method):
         return _call_method(callee, args, keywords, node, frame)
     if isinstance(callee, Function):

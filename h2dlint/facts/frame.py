@@ -44,6 +44,14 @@ class Interpreter(Protocol):
     ) -> Value:
         """The result of a call of a project function with these arguments."""
 
+    asks_by_keyword: bool
+    """Whether calls are followed into a method that they may reach by its name and a keyword."""
+
+    def call_by_keyword(
+        self, callee: Value, args: list[Value], keywords: dict[str, Value], frame: Frame, node: ast.Call
+    ) -> None:
+        """Follow a call into that method, if it may be one of it."""
+
     def construct(
         self, info: ClassInfo, args: list[Value], keywords: dict[str, Value], frame: Frame, node: ast.AST
     ) -> Value:

@@ -16,6 +16,7 @@ from h2dlint.facts import events
 from h2dlint.facts.domain import Function, Instance, Value
 from h2dlint.facts.finder import Finder
 from h2dlint.facts.frame import Environment, Frame
+from h2dlint.facts.keyword_calls import KeywordCalls
 from h2dlint.facts.mentions import Mentions
 from h2dlint.facts.modules import ClassInfo, ModuleInfo, Unit
 from h2dlint.facts.options import FactOptions
@@ -158,6 +159,16 @@ class _NotedMentions(Mentions):
     def files_deriving(self, name: str, asker: str) -> list[str] | None:
         found = super().files_deriving(name, asker)
         self._grounds.note((Kinds.DERIVING, asker, name), None if found is None else tuple(found))
+        return found
+
+    def files_passing(self, method: str, keyword: str, asker: str) -> list[str] | None:
+        found = super().files_passing(method, keyword, asker)
+        self._grounds.note((Kinds.PASSING, asker, method, keyword), None if found is None else tuple(found))
+        return found
+
+    def files_taking(self, method: str, parameter: str, asker: str) -> list[str] | None:
+        found = super().files_taking(method, parameter, asker)
+        self._grounds.note((Kinds.TAKING, asker, method, parameter), None if found is None else tuple(found))
         return found
 
 
@@ -313,6 +324,9 @@ class GroundedProject(Project):
             return super().attribute(info, name)
         finally:
             self.grounds.leave(before)
+
+    def _no_summaries(self) -> dict[object, _Summary]:
+        return _NotedSummaries(self.grounds)
 
     def constructions(self, info: ClassInfo) -> list[tuple[Instance, ast.AST]]:
         before = self.grounds.enter(("constructions", info))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from h2dlint.facts.finder import MAX_BYTES, Finder
+from h2dlint.facts.keyword_sites import passes, takes
 
 MAX_FILES = 8_000
 """Larger trees are not searched: who reads them all for one question makes the user wait."""
@@ -28,6 +29,7 @@ class Tree:
         self._top = top
         self._files = files
         self._indexes: dict[tuple[bool, tuple[re.Pattern[bytes], ...]], dict[bytes, list[str]]] = {}
+        self._takers: dict[tuple[bool, str, str], list[str]] = {}
 
     @cached_property
     def _texts(self) -> dict[str, bytes]:
@@ -50,6 +52,16 @@ class Tree:
         texts = self._with_tests if _is_test(asker, self._top) else self._texts
         word = name.encode()
         return [file for file in files if word in texts[file]]
+
+    def taking(self, method: str, parameter: str, asker: str) -> list[str]:
+        """All files that define some `method` with such a parameter, in order; without the tests likewise."""
+        tests = _is_test(asker, self._top)
+        found = self._takers.get((tests, method, parameter))
+        if found is None:
+            texts = self._with_tests if tests else self._texts
+            found = [file for file, text in texts.items() if takes(text, method, parameter)]
+            self._takers[tests, method, parameter] = found
+        return found
 
     def _index(self, patterns: tuple[re.Pattern[bytes], ...], tests: bool) -> dict[bytes, list[str]]:
         index = self._indexes.get((tests, patterns))
@@ -96,6 +108,23 @@ class Mentions:
         """The same for files with a class statement that names `name`."""
         tree = self._tree_of(asker)
         return None if tree is None else tree.with_any((name,), CLASSES, asker)
+
+    def files_passing(self, method: str, keyword: str, asker: str) -> list[str] | None:
+        """The same for files that call some `.method(` and give `keyword` a value there that is not their own parameter
+        of that name.
+        """
+        tree = self._tree_of(asker)
+        if tree is None:
+            return None
+        files = tree.with_any((method,), CALLS, asker)
+        return [file for file in files if passes(tree.text_seen_by(asker, file), method, keyword)]
+
+    def files_taking(self, method: str, parameter: str, asker: str) -> list[str] | None:
+        """The same for files that define some `method` with a parameter of that name."""
+        tree = self._tree_of(asker)
+        if tree is None:
+            return None
+        return [file for file in tree.taking(method, parameter, asker) if file != asker]
 
     def tree_searched_for(self, asker: str) -> tuple[str, bool]:
         """The folder whose files are searched, and whether those below it are as well."""

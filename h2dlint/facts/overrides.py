@@ -53,7 +53,7 @@ class Overrides(Summaries):
             return value
         name = getattr(function.node, "name", "")
         stub = is_stub(function.node) and not _gives_no_data(function.node)
-        if not name or name.startswith("__") or _asks_super(node) or not (stub or is_host_data(value)):
+        if not name or name.startswith("__") or asks_super(node) or not (stub or is_host_data(value)):
             return value
         others, all_seen = self.overrides_of(receiver.info, name)
         if not others and (all_seen or stub):
@@ -203,7 +203,7 @@ def _bound(info: ClassInfo, name: str) -> Function:
     return Function(info.methods[name], info.module, info, Instance(info))
 
 
-def _asks_super(node: ast.AST) -> bool:
+def asks_super(node: ast.AST) -> bool:
     """Whether this is a call on `super()`, which goes to one method for certain."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return False

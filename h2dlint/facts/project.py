@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from h2dlint.facts.keyword_calls import KeywordCalls
 from h2dlint.facts.options import FactOptions
 from h2dlint.facts.questions import Question
-from h2dlint.facts.stores import Stores
 
 _DEFAULTS = FactOptions()
 
 
-class Project(Stores):
+class Project(KeywordCalls):
     """Everything known of the code under check; answers the questions of `frame.Interpreter`.
 
     Built in layers, each on the one before: running functions, resolving names, answering calls, looking up attributes.
