@@ -234,6 +234,44 @@ def test_a_subclass_that_overrides_a_method_is_noticed(write: WriteFiles, cli: C
     assert "pkg/base.py:9:16: HTD101" in third.out
 
 
+EMBED = """
+class Model:
+    def embed(self, ids, *, mask=None):
+        return mask.to(ids.device, non_blocking=True)
+"""
+GIVES_A_MASK = """
+import torch
+
+
+def step(model, ids):
+    model.embed(ids, mask=torch.zeros(8, dtype=torch.bool))
+"""
+ANOTHER_TAKER = """
+class Words:
+    def embed(self, ids, mask=None):
+        return ids
+"""
+
+
+def test_a_caller_that_gives_a_keyword_and_another_class_that_takes_it_are_noticed(write: WriteFiles, cli: Cli) -> None:
+    callers = {f"pkg/text{n}.py": "def run(model, ids):\n    return model.embed(ids)\n" for n in range(6)}
+    folder = write({**PROJECT, **callers, "pkg/embed.py": EMBED})
+    assert "pkg/embed.py:4:16" not in check(cli).out
+    (folder / "pkg/step.py").write_text(GIVES_A_MASK)
+    second = check(cli)
+    assert "pkg/embed.py" in looked_at(second)
+    assert "pkg/embed.py:4:16: HTD106" in second.out
+    (folder / "pkg/words.py").write_text(ANOTHER_TAKER)
+    third = check(cli)
+    assert third.out == fresh(cli)
+    assert "pkg/embed.py:4:16" not in third.out
+    (folder / "pkg/words.py").unlink()
+    (folder / "pkg/step.py").write_text(GIVES_A_MASK.replace("bool)", "bool, pin_memory=True)"))
+    fourth = check(cli)
+    assert fourth.out == fresh(cli)
+    assert "pkg/embed.py:4:16" not in fourth.out
+
+
 def test_a_package_that_appears_around_the_files_is_noticed(write: WriteFiles, cli: Cli) -> None:
     files = {name: text for name, text in PROJECT.items() if not name.endswith("__init__.py")}
     folder = write(files)
