@@ -200,11 +200,12 @@ _ENDS_DEFINITION = re.compile(r"\n[^ \t#)\]}\n]")
 
 def keeps_objects(text: str, name: str) -> bool:
     """Whether the class of that name in a text makes objects of other classes and keeps them, and is no `nn.Module`."""
-    found = re.search(rf"^class {name}\(([^)]*)\)", text, re.MULTILINE)
-    if found is None or "Module" in found[1]:
+    start = text.find(f"\nclass {name}(")
+    header = text.find("\n", start + 1)
+    if start < 0 or "Module" in text[start:header]:
         return False
-    end = _NEXT_TOP_LEVEL.search(text, found.end())
-    return _KEPT_OBJECT.search(text, found.end(), end.start() if end else len(text)) is not None
+    end = _NEXT_TOP_LEVEL.search(text, header)
+    return _KEPT_OBJECT.search(text, header, end.start() if end else len(text)) is not None
 
 
 _KEPT_OBJECT = re.compile(r"^ {8,}self\.\w+(?:: [^=\n]+)? = [A-Z]\w+\(", re.MULTILINE)

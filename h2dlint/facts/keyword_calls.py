@@ -93,11 +93,11 @@ class KeywordCalls(Stores):
 
     def _is_alone(self, owner: ClassInfo, name: str, keywords: Collection[str]) -> bool:
         family = {*map(_identity, self.lineage(owner))}
-        files = {owner.module.file}
+        files, own = {owner.module.file}, {file for file, _ in family}
         for keyword in keywords:
             files.update(self._mentions.files_taking(name, keyword, owner.module.file) or ())
-        if not files <= {file for file, _ in family}:
-            return False
+            if not files <= own:
+                return False
         modules = [self.load(file, whole=True) for file in sorted(files)]
         return all(
             _identity(info) in family

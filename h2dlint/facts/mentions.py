@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
 from h2dlint.facts.finder import MAX_BYTES, Finder
@@ -29,7 +29,7 @@ class Tree:
         self._top = top
         self._files = files
         self._indexes: dict[tuple[bool, tuple[re.Pattern[bytes], ...]], dict[bytes, list[str]]] = {}
-        self._takers: dict[tuple[bool, str, str], list[str]] = {}
+        self._found: dict[tuple[bool, tuple[str, ...]], list[str]] = {}
 
     @cached_property
     def _texts(self) -> dict[str, bytes]:
@@ -53,14 +53,36 @@ class Tree:
         word = name.encode()
         return [file for file in files if word in texts[file]]
 
-    def taking(self, method: str, parameter: str, asker: str) -> list[str]:
-        """All files that define some `method` with such a parameter, in order; without the tests likewise."""
-        tests = _is_test(asker, self._top)
-        found = self._takers.get((tests, method, parameter))
-        if found is None:
+    def passing(self, method: str, keyword: str, asker: str) -> list[str]:
+        """All files that give a keyword of some `.method(` a value, in order; without the tests likewise."""
+
+        def search(tests: bool) -> list[str]:
+            files = self._index(CALLS, tests).get(method.encode(), [])
             texts = self._with_tests if tests else self._texts
-            found = [file for file, text in texts.items() if takes(text, method, parameter)]
-            self._takers[tests, method, parameter] = found
+            return sorted(file for file in files if passes(texts[file], method, keyword))
+
+        return self._searched(("passing", method, keyword), asker, search)
+
+    def taking(self, method: str, parameter: str, asker: str) -> list[str]:
+        """All files that define some `method` with such a parameter."""
+
+        def defining(tests: bool) -> list[str]:
+            word = f"def {method}(".encode()
+            return [file for file, text in (self._with_tests if tests else self._texts).items() if word in text]
+
+        def search(tests: bool) -> list[str]:
+            texts = self._with_tests if tests else self._texts
+            files = self._searched(("defining", method), asker, defining)
+            return [file for file in files if takes(texts[file], method, parameter)]
+
+        return self._searched(("taking", method, parameter), asker, search)
+
+    def _searched(self, question: tuple[str, ...], asker: str, search: Callable[[bool], list[str]]) -> list[str]:
+        """What a search of the texts finds, with those of the tests or without: it is made once."""
+        tests = _is_test(asker, self._top)
+        found = self._found.get((tests, question))
+        if found is None:
+            found = self._found[tests, question] = search(tests)
         return found
 
     def _index(self, patterns: tuple[re.Pattern[bytes], ...], tests: bool) -> dict[bytes, list[str]]:
@@ -116,8 +138,7 @@ class Mentions:
         tree = self._tree_of(asker)
         if tree is None:
             return None
-        files = tree.with_any((method,), CALLS, asker)
-        return [file for file in files if passes(tree.text_seen_by(asker, file), method, keyword)]
+        return [file for file in tree.passing(method, keyword, asker) if file != asker]
 
     def files_taking(self, method: str, parameter: str, asker: str) -> list[str] | None:
         """The same for files that define some `method` with a parameter of that name."""
