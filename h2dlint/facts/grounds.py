@@ -16,7 +16,6 @@ from h2dlint.facts import events
 from h2dlint.facts.domain import Function, Instance, Value
 from h2dlint.facts.finder import Finder
 from h2dlint.facts.frame import Environment, Frame
-from h2dlint.facts.keyword_calls import KeywordCalls
 from h2dlint.facts.mentions import Mentions
 from h2dlint.facts.modules import ClassInfo, ModuleInfo, Unit
 from h2dlint.facts.options import FactOptions
