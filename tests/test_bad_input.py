@@ -181,7 +181,7 @@ def test_an_error_of_h2dlint_itself_costs_only_the_file(tmp_path: Path, monkeypa
 
     monkeypatch.setattr("h2dlint.engine._copies", fail)
     (job,) = jobs_in(tmp_path, ["a.py"])
-    (finding,) = look_at(running._memory(job.facts).project, job).findings
+    (finding,) = look_at(running._memory(job).project, job).findings
     assert finding.code == "HTD902"
     assert "KeyError: 'oops'" in finding.message
 
@@ -199,15 +199,15 @@ def test_the_result_does_not_depend_on_how_much_is_remembered(
     write(files)
     outcomes: list[list[Outcome]] = []
     for most in (running.MOST_BLOCKS, 0):
-        running._memory.cache_clear()
+        running._memory_for.cache_clear()
         monkeypatch.setattr(running, "MOST_BLOCKS", most)
         projects = set()
         outcomes.append([])
         for job in jobs:
-            projects.add(running._memory(job.facts).project)
+            projects.add(running._memory(job).project)
             outcomes[-1].append(running.work(job))
         assert (len(projects) > 1) is (most == 0)
-    running._memory.cache_clear()
+    running._memory_for.cache_clear()
     assert outcomes[0] == outcomes[1]
     assert sum(len(outcome.findings) for outcome in outcomes[0]) > 3
 

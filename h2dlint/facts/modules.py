@@ -307,6 +307,11 @@ class ModuleInfo:
         self._index_functions_storing(attribute)
         return self._fill_lines.get(attribute, [])
 
+    def declares(self, node: FunctionNode, attribute: str) -> bool:
+        """Whether a function may say what type `self.attribute` has, by its text: `self.attribute: int = 0`."""
+        start, end = self._line_starts[node.lineno - 1], self._line_starts[node.end_lineno or node.lineno]
+        return self.text.find(f"self.{attribute}:", start, end) >= 0
+
     def plain_stores(self, node: FunctionNode, attribute: str) -> list[str] | None:
         """What a function stores in `self.attribute`, as written, where that is a literal, a parameter or part of a
         configuration each time: then the function need not be run to know. None when it must be.

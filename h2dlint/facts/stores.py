@@ -108,7 +108,9 @@ class Stores(Overrides):
         """
         for owner in self.lineage(info):
             constructor = owner.methods.get("__init__")
-            for statement in constructor.body if constructor in owner.methods_storing(name) else ():
+            if constructor is None or not owner.module.declares(constructor, name):
+                continue
+            for statement in constructor.body:
                 if isinstance(statement, ast.AnnAssign) and own_attribute(statement.target) == name:
                     if not _is_empty(statement.value):
                         return None
