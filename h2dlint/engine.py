@@ -156,16 +156,21 @@ def look_at(project: Project, job: Job) -> Outcome:
         data = read_bytes(job.file) if job.data is None else job.data
     except OSError as error:
         return failed(job, Problem(1, f"cannot be read: {error.strerror or error}"))
-    outcome = _look_at_bytes(project, job, data)
-    return _look_deeper(project, job, data) or outcome if outcome.too_deep else outcome
+    outcome = None if project.needs_room else _look_at_bytes(project, job, data)
+    if outcome is not None and not outcome.too_deep:
+        return outcome
+    return _look_deeper(project, job, data) or outcome or _look_at_bytes(project, job, data)
 
 
 def _look_deeper(project: Project, job: Job, data: bytes) -> Outcome | None:
-    """The same for a file that is nested more deeply than Python goes by default, by a project of its own."""
+    """The same where Python has to go deeper than it does by default: for a file that is nested deeply, or one whose
+    facts hang on each other in a long row. Others that ask for these will have to as well, and find what is known then.
+    """
     from h2dlint.room import with_room
 
+    project.needs_room = True
     try:
-        return with_room(lambda: _look_at_bytes(type(project)(project.options), job, data))
+        return with_room(lambda: _look_at_bytes(project, job, data))
     except (RecursionError, MemoryError):
         return None
 

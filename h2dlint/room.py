@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
+from h2dlint.call_stack import in_one_piece
+
 Answer = TypeVar("Answer")
 
 STACK = 512 << 20
@@ -33,6 +35,7 @@ def with_room(work: Callable[[], Answer]) -> Answer:
         except BaseException as error:
             errors.append(error)
 
+    run = in_one_piece(run)
     depth = sys.getrecursionlimit()
     try:
         stack = threading.stack_size(STACK)

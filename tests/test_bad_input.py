@@ -77,16 +77,38 @@ STAGE = """class Stage{number}:
 """
 
 
-def test_a_long_chain_of_objects_is_followed_to_its_end(write: WriteFiles, cli: Cli) -> None:
-    length = 60
+def _chain(length: int) -> str:
     code = "import torch\n\n\n"
     code += "".join(STAGE.format(number=number, after=number + 1) for number in range(length))
     code += f"class Stage{length}:\n    def __init__(self, n):\n        self.table = [torch.rand(n)]\n\n\n"
     code += "class Top:\n    def __init__(self, first: Stage0):\n        self.first = first\n\n"
     code += "    def send(self):\n        return self.first.table[0].to('cuda', non_blocking=True)\n"
-    write({"chain.py": code})
+    return code
+
+
+def test_a_long_chain_of_objects_is_followed_to_its_end(write: WriteFiles, cli: Cli) -> None:
+    write({"chain.py": _chain(60)})
     findings = json.loads(cli("check", "--output-format", "json").out)["findings"]
     assert [one["code"] for one in findings] == ["HTD101"]
+
+
+def test_what_was_found_out_deep_down_is_there_for_the_next_file(
+    write: WriteFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = "from chain import Top\n\n\ndef send(top: Top):\n    return top.first.table[0].cuda(non_blocking=True)\n"
+    monkeypatch.chdir(write({}))
+    jobs = jobs_in(Path.cwd(), ["chain.py", "user.py"])
+    write({"chain.py": _chain(60), "user.py": user})
+    running._memory_for.cache_clear()
+    outcomes = []
+    steps = []
+    for job in jobs:
+        outcomes.append(running.work(job))
+        steps.append(running._memory(job).project.spent.steps)
+    assert running._memory(jobs[0]).project.needs_room
+    assert [len(one.findings) for one in outcomes] == [1, 1]
+    assert steps[1] < steps[0] / 10
+    running._memory_for.cache_clear()
 
 
 DEEPER: dict[str, str] = {

@@ -29,6 +29,7 @@ class Project(KeywordCalls):
     def afresh(self) -> Project:
         """A project for the same code that remembers nothing of it but the trees that it has searched."""
         project = type(self)(self.options, self.assumed)
+        project.needs_room = self.needs_room
         project._mentions.take_trees(self._mentions)
         return project
 

@@ -64,6 +64,8 @@ class Running:
 
     def __init__(self, options: FactOptions = _DEFAULTS) -> None:
         self.options = options
+        self.needs_room = False
+        """Whether Python has to go deeper than it does by default: it had to for some file."""
         self.outcomes: dict[str, list[Outcome]] = {}
         """What was seen of copies, by the file that they stand in."""
         self.sightings: dict[str, list[Sighting]] = {}
@@ -88,6 +90,8 @@ class Running:
         self._globals: dict[int, Frame] = {}
         self._open: dict[tuple[int, str], list[Value]] = {}
         """Attributes that are being looked up, with what was found so far: what a store reads of its own attribute."""
+        self._asked_at = 0
+        """The steps that were taken when the attribute was asked for that others are looked up for now."""
         self._units: dict[ast.AST, Frame | None] = {}
         self._told_apart: list[object] = []
         """The values that the keys of summaries tell apart by identity: no new one may take the place of one."""
@@ -253,7 +257,9 @@ class Running:
 
     def start_over(self) -> None:
         """Forget everything: an analysis that broke off has left things half done."""
+        needs_room = self.needs_room
         self.__dict__ = type(self)(self.options).__dict__
+        self.needs_room = needs_room
 
     def settle(self, module: ModuleInfo) -> None:
         """Run again what was run too early: what it reads can be looked up in full now, its own stores included."""
