@@ -82,7 +82,7 @@ MOST_BLOCKS = 8_000_000
 """How many pieces of memory, of some 100 bytes each, a process fills before it forgets what it has read."""
 
 
-_JOBS_BY_THE_COUNT = 8
+JOBS_BY_THE_COUNT = 8
 """So many files pass between two counts."""
 
 
@@ -97,7 +97,7 @@ class _Memory:
     def make_room(self) -> None:
         """Forgets what was read if that is a lot, as if another process went on from here. To count takes a while."""
         self._jobs += 1
-        if self._jobs % _JOBS_BY_THE_COUNT == 0 and _blocks() > self._most:
+        if self._jobs % JOBS_BY_THE_COUNT == 0 and _blocks() > self._most:
             import gc
 
             self.project = self.project.afresh()

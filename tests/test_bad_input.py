@@ -220,6 +220,7 @@ def test_the_result_does_not_depend_on_how_much_is_remembered(
     jobs = jobs_in(Path.cwd(), sorted(files))
     write(files)
     outcomes: list[list[Outcome]] = []
+    monkeypatch.setattr(running, "JOBS_BY_THE_COUNT", 1)
     for most in (running.MOST_BLOCKS, 0):
         running._memory_for.cache_clear()
         monkeypatch.setattr(running, "MOST_BLOCKS", most)
