@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
+from h2dlint.facts.attributes import decorator_names
 from h2dlint.facts.domain import Tag
 from h2dlint.facts.merge import deciding, innermost
 from h2dlint.facts.modules import ModuleInfo, Unit
@@ -112,13 +113,15 @@ def may_be_called_elsewhere(unit: Unit) -> bool:
 def hangs_on_parameters(unit: Unit, places: list[ast.expr]) -> bool:
     """Whether what callers pass may decide what happens at these places of the function."""
     reached = names_behind(unit.node, places)
-    return any(parameter.arg in reached and not is_plain(parameter) for parameter in parameters_of(unit))
+    gathered = [one for one in (unit.node.args.vararg, unit.node.args.kwarg) if one is not None]  # `*rows`, `**fields`
+    return any(one.arg in reached and not is_plain(one) for one in (*parameters_of(unit), *gathered))
 
 
 def parameters_of(unit: Unit) -> list[ast.arg]:
     """The parameters of a function, without the object that a method belongs to."""
     arguments = unit.node.args
-    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs][unit.owner is not None :]
+    bound = unit.owner is not None and "staticmethod" not in decorator_names(unit.node)
+    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs][bound:]
 
 
 _PLAIN = frozenset({"int", "float", "str", "bool", "torch.device", "torch.dtype"})

@@ -116,8 +116,8 @@ class Stores(Overrides):
         return value
 
     def _declared_empty(self, info: ClassInfo, name: str) -> Value | None:
-        """What a constructor that leaves an attribute empty declares it to be, where that says all: an object of the
-        project, numbers and texts, or a container of such. Then nobody need be run who fills it.
+        """What a constructor that leaves an attribute empty declares it to be, where that says all: numbers, texts or a
+        container of such. Then nobody need be run who fills it. A class says less than the place that makes an object.
         """
         for owner in self.lineage(info):
             constructor = owner.methods.get("__init__")
@@ -125,12 +125,10 @@ class Stores(Overrides):
                 continue
             for statement in constructor.body:
                 if isinstance(statement, ast.AnnAssign) and own_attribute(statement.target) == name:
-                    if not _is_empty(statement.value):
+                    if not _is_empty(statement.value) or not holds_no_tensors(statement.annotation):
                         return None
                     outside = self._frame(owner.module, constructor, owner.qualname)
-                    if holds_no_tensors(statement.annotation):
-                        return annotated_value(statement.annotation, f"{owner.qualname}.{name}", outside)
-                    return declared_object(statement.annotation, outside)
+                    return annotated_value(statement.annotation, f"{owner.qualname}.{name}", outside)
         return None
 
     def _stored_in_sight(self, info: ClassInfo, name: str, values: list[Value], tags: list[tuple[Tag, ...]]) -> None:
