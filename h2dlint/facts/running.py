@@ -90,8 +90,6 @@ class Running:
         self._globals: dict[int, Frame] = {}
         self._open: dict[tuple[int, str], list[Value]] = {}
         """Attributes that are being looked up, with what was found so far: what a store reads of its own attribute."""
-        self._asked_at = 0
-        """The steps that were taken when the attribute was asked for that others are looked up for now."""
         self._units: dict[ast.AST, Frame | None] = {}
         self._told_apart: list[object] = []
         """The values that the keys of summaries tell apart by identity: no new one may take the place of one."""

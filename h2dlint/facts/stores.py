@@ -46,13 +46,6 @@ MAX_MAKERS = 3
 """A class whose objects more other files of the project make or fill is not followed into them."""
 
 
-MAX_OPEN = 8
-MAX_QUESTION_STEPS = 20_000
-"""Attributes that are looked up for the sake of one another: once so many steps were taken for the first of them, one
-that is further away than the first number is unknown. Classes that all hang on each other are endless otherwise.
-"""
-
-
 class Stores(Overrides):
     """The part of a project that knows what objects of its classes hold."""
 
@@ -71,12 +64,6 @@ class Stores(Overrides):
             self._partial_reads += 1
             # A None that was found so far is no answer: it would close the way to the store that is looked for.
             return NOTHING if all(map(_is_none, self._open[key])) else join(self._open[key])
-        if not self._open:
-            self._asked_at = self.spent.steps
-        elif len(self._open) >= MAX_OPEN and self.spent.steps - self._asked_at > MAX_QUESTION_STEPS:
-            self._incomplete = True
-            self._partial_reads += 1
-            return Unknown(f"{info.qualname}.{name}")
         outer_incomplete, self._incomplete = self._incomplete, False
         values: list[Value] = []
         self._open[key] = values
