@@ -51,31 +51,41 @@ def run(jobs: Sequence[Job], processes: int, done: Done | None = None) -> list[O
     done = done or _say_nothing
     processes = min(processes, len(jobs) // WORTH_A_PROCESS)
     if processes <= 1:
-        return list(_run_here(jobs, done))
+        return _run_here(jobs, done)
     try:
         return _Crew(jobs, processes, done).outcomes()
     except _CannotStart:
-        return list(_run_here(jobs, done))
+        return _run_here(jobs, done)
 
 
 def _say_nothing(count: int) -> None:
     pass
 
 
-def _run_here(jobs: Sequence[Job], done: Done) -> Iterator[Outcome]:
+def _run_here(jobs: Sequence[Job], done: Done) -> list[Outcome]:
     import gc
 
     # Syntax trees are many objects without cycles: looking for garbage costs a fifth of the time, and finds none.
     collecting = gc.isenabled()
     gc.disable()
+    outcomes: dict[int, Outcome] = {}
     try:
-        for count, job in enumerate(jobs):
+        for count, number in enumerate(_largest_first(jobs)):
             done(count)
-            yield work(job)
+            outcomes[number] = work(jobs[number])
+        return [outcomes[number] for number in range(len(jobs))]
     finally:
         if collecting:
             gc.freeze()  # what is there now stays to the end: no later search for garbage need look at it
             gc.enable()
+
+
+def _largest_first(jobs: Sequence[Job]) -> list[int]:
+    """The numbers of the jobs. Large files are asked about most by others: once they were looked at themselves, less of
+    them is looked at twice.
+    """
+    sizes = [_size(job) for job in jobs]
+    return sorted(range(len(jobs)), key=lambda number: -sizes[number])
 
 
 MOST_BLOCKS = 8_000_000

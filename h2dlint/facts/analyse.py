@@ -89,7 +89,6 @@ def _run(
 
     `waiting`: functions that may hold a hidden wait. They are not followed so deep, since there are many.
     """
-    project.look_closer(module)
     project.run_module(module)
     also = set(waiting)
     for unit in module.units:

@@ -247,7 +247,7 @@ class GroundedProject(Project):
             self.grounds.leave(before)
 
     def resolve(self, module: ModuleInfo, name: str) -> Value:
-        known = module.resolved.get(name)
+        known = self.names_seen(module).get(name)
         if known is not None:
             self.grounds.ask((module, name))
             return known

@@ -178,6 +178,10 @@ class ModuleInfo:
         """Attributes whose stores are known in any case."""
         self.resolved: dict[str, Value] = {}
         """Names looked up before: the project's memory, kept here so that it goes with the module."""
+        self.resolved_by_readers: dict[str, Value] = {}
+        """The same for who had the whole module read, while another is under check."""
+        self.resolved_outside: dict[str, Value] = {}
+        """The same for everybody else: functions that say nothing about tensors are left out."""
         self._collect(tree.body, "", None, None, top=True, branch=None)
 
     def _collect(

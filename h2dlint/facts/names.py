@@ -46,40 +46,37 @@ class Names(Running):
             self.asked_roots.pop(key, None)
             info = self._modules[key] = ModuleInfo(path, text, tree, self._finder.module_name(key), key)
         elif not info.checked:
-            self._shown.add(info)
+            self._forget(info)
             info.read_all(tree)
         info.path = path
         info.checked = info.whole = True  # others may have asked for part of it, and it is all of it
         self._under_check = key
+        self._read_whole = set()
         self.spent = Spent()
         return info
 
-    def look_closer(self, module: ModuleInfo) -> None:
-        """Forget the objects that functions of a module made for others, who do not follow calls so far, and what was
-        cut short for them of the functions that are sought: now it is checked.
+    def _forget(self, module: ModuleInfo) -> None:
+        """Forget what was seen of a module from outside: who asked, and in which order, must make no difference to what
+        it is found to do by itself.
         """
-        if module not in self._shown:
-            return
-        self._shown.discard(module)
+        nodes = {unit.node for unit in module.units}
+        for node in nodes:
+            self._units.pop(node, None)
+            self._hasty.discard(node)
+            self._run_twice.discard(node)
+        self.outcomes[module.file] = [one for one in self.outcomes.get(module.file, ()) if one.root not in nodes]
         classes = module.classes.values()
-        makers = {maker for info in classes for _, _, maker in self._constructions.pop(info, ())}
-        again: set[ast.AST | None] = set()
-        for unit in module.units:
-            frame = self._units.get(unit.node)
-            cut_short = frame is not None and frame.exhausted and unit.node in self.sought
-            if frame is not None and (cut_short or unit.node in makers):
-                again.add(unit.node)
-                del self._units[unit.node]
-        if not again:
-            return
-        self.outcomes[module.file] = [one for one in self.outcomes.get(module.file, ()) if one.root not in again]
         self._asked_callers.difference_update(classes)
+        for info in classes:
+            self._constructions.pop(info, None)
         stale = set(map(id, classes))
         for key in [key for key in self._attributes if key[0] in stale]:
             del self._attributes[key]
 
     def load(self, file: str, whole: bool = False) -> ModuleInfo | None:
         """The module in a file of the project, read when it is first asked for; `whole`: with all its functions."""
+        if whole:
+            self._read_whole.add(file)
         known = self._modules.get(file)
         if file not in self._modules or (whole and known is not None and not known.whole):
             text = self._finder.text_of(file)
@@ -130,15 +127,27 @@ class Names(Running):
 
     def resolve(self, module: ModuleInfo, name: str) -> Value:
         """A module-level name of `module`; a dotted name is a variable of a class body."""
-        found = module.resolved.get(name)
+        known = self.names_seen(module)
+        found = known.get(name)
         if found is None:
             partial_reads = self._partial_reads
             found = self._resolve(module, name)
             # What is not followed now may be, when the module that it comes from is under check.
             follows = not isinstance(found, Named) or name not in module.imports or self._is_foreign(module, name)
             if follows and self._ready(module) and partial_reads == self._partial_reads:
-                module.resolved[name] = found
+                known[name] = found
         return found
+
+    def names_seen(self, module: ModuleInfo) -> dict[str, Value]:
+        """The names of a module that were looked up before, as it is seen for the file under check."""
+        if module.file == self._under_check:
+            return module.resolved
+        return module.resolved_by_readers if module.file in self._read_whole else module.resolved_outside
+
+    def _is_left_out(self, module: ModuleInfo, name: str) -> bool:
+        """Whether a definition would not be there had nobody else had the whole module read."""
+        seen = module.file == self._under_check or module.file in self._read_whole
+        return not seen and not self._finder.worth_following(module.file, name)
 
     def _is_foreign(self, module: ModuleInfo, name: str) -> bool:
         """Whether an import leads out of the project."""
@@ -146,7 +155,7 @@ class Names(Running):
 
     def _ready(self, module: ModuleInfo) -> bool:
         """Whether the module's body has been run to its end, so that its variables have their last values."""
-        return id(module) in self._finished or not module.checked
+        return id(module) in self._finished or module.file != self._under_check
 
     def _resolve(self, module: ModuleInfo, name: str) -> Value:
         if "." in name:
@@ -158,9 +167,11 @@ class Names(Running):
             return join([self._bound_to(module, name, way.what) for way in ways], tags)
         if name in module.assigned:
             return self._global(module, name)
-        if name in module.functions:
-            return Function(module.functions[name], module)
-        if name in module.classes:
+        if name in module.functions or name in module.classes:
+            if module.whole and self._is_left_out(module, name):
+                return Unknown(f"{module.path}:{name}")
+            if name in module.functions:
+                return Function(module.functions[name], module)
             return Class(module.classes[name])
         if name in module.imports:
             return self.imported(module, *module.imports[name])
@@ -236,7 +247,8 @@ class Names(Running):
             self._asked_members.discard(key)
 
     def _global(self, module: ModuleInfo, name: str) -> Value:
-        value = self.run_module(module).env.get(name, NOTHING) if module.checked else self._assigned(module, name)
+        inside = module.file == self._under_check
+        value = self.run_module(module).env.get(name, NOTHING) if inside else self._assigned(module, name)
         if is_availability_name(name) and name.isupper() and isinstance(value, (Unknown, Named)):
             return Available()
         if name in module.declared_for_types and isinstance(value, Const):
@@ -253,6 +265,8 @@ class Names(Running):
             if inner is None:
                 self._partial_reads += 1
                 self._hasty.add(unit.node)
+                if self._stack and self._stack[-1] is unit.node:
+                    self._own_stores.add(unit.node)
             values.extend(held for held, _ in (inner.stores.get(f"global {name}", ()) if inner else ()))
             if inner is None and value == Const(None):
                 values.append(Unknown(name))  # no answer while it is not known what replaces it

@@ -87,6 +87,8 @@ class Running:
         self._modules: dict[str, ModuleInfo | None] = {}
         self._under_check = ""
         """The file whose copies are asked for."""
+        self._read_whole: set[str] = set()
+        """The files that were read for it with all their functions."""
         self._globals: dict[int, Frame] = {}
         self._open: dict[tuple[int, str], list[Value]] = {}
         """Attributes that are being looked up, with what was found so far: what a store reads of its own attribute."""
@@ -110,8 +112,6 @@ class Running:
         self._registered: dict[int, tuple[Memory, Trail]] = {}
         self._undecorated: set[ast.AST] = set()
         """Functions whose decorators are being applied: inside them they are called bare."""
-        self._shown: set[ModuleInfo] = set()
-        """Modules that come under check, and of which others have seen something before."""
         self._partial_reads = 0
         self._hasty: set[ast.AST] = set()
         """Functions that read an attribute or a global while that was still being looked up."""

@@ -99,8 +99,9 @@ class Summaries(Names):
         found = self._summaries.get(memo) if memo is not None else None
         again = found is not None
         if found is None:
+            partial_reads = self._partial_reads
             found = self._run_call(function, args, keywords, overrides, frame, node)
-            if memo is not None and frame.default_device is device:
+            if memo is not None and frame.default_device is device and partial_reads == self._partial_reads:
                 self._summaries[memo] = found
                 self._told_apart.append((function.receiver, args, keywords, overrides))
         value, stored, effect = _remembered(function, found, node)
