@@ -62,9 +62,7 @@ class Others:
 
     def copies_with(self, texts: Mapping[str, str], path: str, text: str, tree: ast.Module) -> Sequence[Copy]:
         """The copies of a file, were these the texts of others, by their paths as shown."""
-        from h2dlint.facts.project import Project
-
         if self._changed is None or self._changed[0] != texts:
             absolute = {os.path.abspath(other): new for other, new in texts.items()}
-            self._changed = texts, Project(self._project.options, {**self._project.assumed, **absolute})
+            self._changed = texts, self._project.assuming(absolute)
         return self._copies_in(self._changed[1], path, text, tree)

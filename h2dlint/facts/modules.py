@@ -170,8 +170,6 @@ class ModuleInfo:
         """What the top level assigns to a plain name."""
         self._bound: dict[FunctionNode, frozenset[str]] = {}
         """The names that functions give values."""
-        self._outside_stores: dict[str, list[int]] = {}
-        """By attribute, the lines that assign `something.attribute`, as far as they were asked for."""
         self._unindexed: list[FunctionNode] = []
         """Functions whose bodies nobody had looked into when the module was read, and whose stores are not known."""
         self._indexed: set[str] = set()
@@ -356,19 +354,16 @@ class ModuleInfo:
 
     def lines_storing_outside(self, attribute: str) -> list[int]:
         """Lines that assign `something.attribute` where something is not `self`."""
-        lines = self._outside_stores.get(attribute)
-        if lines is None:
-            lines = self._outside_stores[attribute] = list(self._find_outside_stores(attribute))
-        return lines
+        return self._outside_stores.get(attribute, [])
 
-    def _find_outside_stores(self, attribute: str) -> Iterator[int]:
-        text, needle, end = self.text, f".{attribute}", 0
-        while (start := text.find(needle, end)) >= 0:
-            end = start + len(needle)
-            if _STORE.match(text, end):
-                before = text[text.rfind("\n", 0, start) + 1 : start]
-                if before[:1] in (" ", "\t") and before.strip().isidentifier() and before.strip() != "self":
-                    yield self.line_at(start)
+    @cached_property
+    def _outside_stores(self) -> dict[str, list[int]]:
+        """By attribute, the lines that assign `something.attribute`, in order."""
+        found: dict[str, list[int]] = {}
+        for match in _NAMED_ATTRIBUTE.finditer(self.text):
+            if match[1] != "self" and _STORE.match(self.text, match.end()):
+                found.setdefault(match[2], []).append(self.line_at(match.start(1)))
+        return found
 
     def stores_data(self, attribute: str) -> bool:
         """Whether what is assigned to `something.attribute` may be a tensor or an array, by what stands there."""
@@ -501,6 +496,8 @@ def holds(node: FunctionNode, lines: list[int]) -> bool:
 
 
 _DATA = re.compile(r"\btorch\.|\bnp\.|\bnumpy\.|\.(?:to|cpu|pin_memory|clone|contiguous)\(|= *\w+$")
+_NAMED_ATTRIBUTE = re.compile(r"\n[ \t]+([^\W\d]\w*)\.(\w+)")
+"""An attribute of a name that begins a line of a block."""
 _STORE = re.compile(r"(?:[ \t]*:[^=\n]{1,80})?[ \t]*=(?!=)")
 """What follows an attribute that is assigned."""
 _GLOBAL = re.compile(r"^[ \t]+global[ \t]+([\w, \t]+)", re.MULTILINE)

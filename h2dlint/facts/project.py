@@ -28,7 +28,13 @@ class Project(KeywordCalls):
 
     def afresh(self) -> Project:
         """A project for the same code that remembers nothing of it but the trees that it has searched."""
-        project = type(self)(self.options, self.assumed)
+        return self._like_this(type(self)(self.options, self.assumed))
+
+    def assuming(self, texts: Mapping[str, str]) -> Project:
+        """A project as it would be were these the texts of files, by absolute path."""
+        return self._like_this(Project(self.options, {**self.assumed, **texts}))
+
+    def _like_this(self, project: Project) -> Project:
         project.needs_room = self.needs_room
         project._mentions.take_trees(self._mentions)
         return project
