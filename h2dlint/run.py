@@ -313,10 +313,10 @@ class _Crew:
 
 
 def _segments(jobs: Sequence[Job], processes: int) -> list[deque[tuple[int, ...]]]:
-    """The numbers of the jobs in portions, and these in as many parts as there are processes, all in order.
+    """The numbers of the jobs in portions, and these in as many parts as there are processes.
 
-    What lies together reads the same modules. A part has about the same number of bytes as any other, and whoever is
-    done with his goes on with portions of a later one: so each process sees its files in the order of their paths.
+    What lies together reads the same modules. A part has about the same number of bytes as any other, begins with the
+    portion of its largest file, and whoever is done with his goes on with portions of a later one.
     """
     segments: list[deque[tuple[int, ...]]] = [deque() for _ in range(processes)]
     sizes = [_size(job) for job in jobs]
@@ -324,6 +324,8 @@ def _segments(jobs: Sequence[Job], processes: int) -> list[deque[tuple[int, ...]
     for chunk in _chunks(jobs, processes):
         segments[min(before * processes // total, processes - 1)].append(chunk)
         before += sum(sizes[number] for number in chunk)
+    for number, segment in enumerate(segments):
+        segments[number] = deque(sorted(segment, key=lambda chunk: -max(sizes[one] for one in chunk)))
     return segments
 
 
