@@ -152,9 +152,18 @@ def _says_nothing(outcome: Outcome) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _form_of(node: ast.AST) -> str:
-    """What makes two tests the same."""
-    return ast.dump(node)
+def _form_of(node: ast.AST) -> tuple[str, bool]:
+    """What makes two tests the same, and whether this one says it the other way round: `not x`, `x is not None`."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        form, reverse = _form_of(node.operand)
+        return form, not reverse
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _POSITIVE:
+        op = _POSITIVE[type(node.ops[0])]()
+        return ast.dump(ast.Compare(node.left, [op], node.comparators)), True
+    return ast.dump(node), False
+
+
+_POSITIVE: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.NotEq: ast.Eq, ast.IsNot: ast.Is, ast.NotIn: ast.In}
 
 
 def _runs_on_host(outcome: Outcome) -> bool:
@@ -195,7 +204,10 @@ def _contradicts_itself(outcome: Outcome) -> bool:
     """A way on which one test came out both true and false: no program takes it."""
     seen: dict[str, bool] = {}
     for tag in outcome.tags:
-        if tag.kind == "path" and seen.setdefault(_form_of(tag.node), tag.holds) is not tag.holds:
+        if tag.kind != "path":
+            continue
+        form, reverse = _form_of(tag.node)
+        if seen.setdefault(form, tag.holds is not reverse) is not (tag.holds is not reverse):
             return True
     return False
 

@@ -96,6 +96,12 @@ class ClassInfo:
         return any("setattr(self," in line and "pin" in line for line in self.module.lines[first - 1 : last])
 
     @cached_property
+    def registers(self) -> bool:
+        """Whether its methods register buffers or parameters, as those of an `nn.Module` do."""
+        first, last = self.node.lineno, self.node.end_lineno or self.node.lineno
+        return any("self.register_" in line and _REGISTERS.search(line) for line in self.module.lines[first - 1 : last])
+
+    @cached_property
     def replaced(self) -> frozenset[str]:
         """The attributes to which the constructor gives a value in any case, after those of the bases have run."""
         constructor = self.methods.get("__init__")
@@ -121,6 +127,8 @@ class ClassInfo:
     def _methods_on(self, lines: list[int]) -> list[FunctionNode]:
         return [method for method in self.methods.values() if holds(method, lines)] if lines else []
 
+
+_REGISTERS = re.compile(r"\bself\.register_(?:buffer|parameter)\(")
 
 Bound: TypeAlias = "tuple[str, str | None] | FunctionNode | ClassInfo | None"
 """What a top level may bind a name to: an import, a function, a class; None for what it assigns."""

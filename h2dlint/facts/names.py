@@ -358,7 +358,7 @@ class Names(Running):
         for owner in self.lineage(info):
             for base in owner.node.bases:
                 name = _last_name(base.value if isinstance(base, ast.Subscript) else base)
-                if name not in owner.module.classes and name.endswith(_MODULE_NAMES):
+                if name not in owner.module.classes and (name.endswith(_MODULE_NAMES) or owner.registers):
                     return True
         return False
 
@@ -384,6 +384,8 @@ _MODULE_NAMES = (
     "Head",
     "Transformer",
     "Backbone",
+    "Linear",
+    "Norm",
 )
 """How classes of other modules that are nn.Modules are usually called."""
 

@@ -13,6 +13,7 @@ from h2dlint.facts import layout as lay
 from h2dlint.facts.copies import Direction, Pinning, Verdict
 from h2dlint.facts.domain import (
     CPU,
+    CPU_KIND,
     NOTHING,
     SOMEWHERE,
     Alternative,
@@ -76,6 +77,8 @@ def device_of(value: Value | None) -> Device:
         return Device("cuda")
     if isinstance(value, Array):
         return value.device
+    if isinstance(value, Named) and value.name.rpartition(".")[2].lower() == CPU_KIND:
+        return CPU  # a member of somebody's list of devices: `OffloadDevice.cpu`, `DEVICE.CPU`
     return Device("", value.key) if isinstance(value, Unknown) else SOMEWHERE
 
 

@@ -8,8 +8,12 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from h2dlint.facts.domain import (
+    CPU,
+    CPU_KIND,
     NOTHING,
     Array,
+    Const,
+    DeviceValue,
     Function,
     Instance,
     Mapping,
@@ -47,7 +51,8 @@ class Overrides(Summaries):
         if not isinstance(receiver, Instance) or receiver.info is None:
             return value
         of_itself = key != "" and key == frame.self_name
-        if not of_itself and _serves_another(receiver.info, self.options.backend) and is_host_data(value):
+        told = is_host_data(value) or _names_host(value)
+        if told and not of_itself and _serves_another(receiver.info, self.options.backend):
             return NOTHING
         if receiver.fields is not None:
             return value
@@ -197,6 +202,17 @@ def _serves_another(info: ClassInfo, backend: str) -> bool:
     """
     found = _OF_ONE_KIND.search(info.name)
     return found is not None and found[1].lower() != backend
+
+
+def _names_host(value: Value) -> bool:
+    """Whether it is the host as a device: `"cpu"`, `torch.device("cpu")`."""
+    return any(
+        way.value == _HOST or (isinstance(way.value, Const) and way.value.value == CPU_KIND)
+        for way in alternatives(value)
+    )
+
+
+_HOST = DeviceValue(CPU)
 
 
 def _bound(info: ClassInfo, name: str) -> Function:

@@ -106,9 +106,16 @@ def _outlives(operand: ast.expr) -> bool:
 
 def _is_tensor(arrays: list[Array], whole: bool, operand: ast.expr, frame: Frame) -> bool:
     """Whether it is a tensor on every way; objects of other classes may well change in place."""
-    if arrays:
-        return whole and all(array.kind == "tensor" for array in arrays)
-    return isinstance(operand, ast.Name) and _annotated_tensor(operand.id, frame.function)
+    if isinstance(operand, ast.Name) and _annotated_tensor(operand.id, frame.function):
+        return all(array.kind == "tensor" for array in arrays)
+    return whole and bool(arrays) and all(_is_shown(array) for array in arrays)
+
+
+def _is_shown(array: Array) -> bool:
+    """Whether it is shown to be a tensor: what something unknown is after `x = x.to(device)` may be a module, and so
+    may what a name alone puts on the host.
+    """
+    return array.kind == "tensor" and (array.trail is not None or (array.device.is_cpu and not array.by_name))
 
 
 def _annotated_tensor(name: str, function: ast.AST | None) -> bool:

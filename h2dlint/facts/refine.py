@@ -10,6 +10,7 @@ from h2dlint.facts import flags
 from h2dlint.facts.annotations import classes_named
 from h2dlint.facts.domain import (
     ACCELERATOR,
+    ACCELERATOR_NAMES,
     CPU,
     Alternative,
     Array,
@@ -34,7 +35,6 @@ from h2dlint.facts.domain import (
 )
 from h2dlint.facts.flags import Truth, truth
 from h2dlint.facts.frame import Environment, Frame, join_environments, key_of
-from h2dlint.facts.torch_api import ACCELERATOR_MODULES
 
 Evaluate: TypeAlias = Callable[[ast.expr, Frame], Value]
 Narrow: TypeAlias = Callable[[Value], Value | None]
@@ -171,18 +171,21 @@ def _comparison(test: ast.Compare, holds: bool) -> tuple[ast.expr, Narrow] | Non
     if isinstance(op, (ast.Is, ast.IsNot)) and isinstance(right, ast.Constant) and right.value is None:
         is_none = isinstance(op, ast.Is) == holds
         return test.left, _none if is_none else _not_none
-    if not isinstance(op, (ast.Eq, ast.NotEq)):
+    if isinstance(op, (ast.Eq, ast.NotEq)):
+        kinds = {_device_literal(right)}
+    elif isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, (ast.Tuple, ast.List, ast.Set)):
+        kinds = set(map(_device_literal, right.elts))
+    else:
         return None
-    kind = _device_literal(right)
-    if kind is None:
+    if not kinds or None in kinds or ("cpu" in kinds and len(kinds) > 1):
         return None
-    equal = isinstance(op, ast.Eq) == holds
+    equal = isinstance(op, (ast.Eq, ast.In)) == holds
     holder = test.left
     if isinstance(holder, ast.Attribute) and holder.attr == "type":
         holder = holder.value
     if not (isinstance(holder, ast.Attribute) and holder.attr == "device"):
         return None
-    if kind == "cpu":
+    if "cpu" in kinds:
         return holder.value, _on_cpu if equal else _on_device
     return holder.value, _on_device if equal else _keep
 
@@ -192,8 +195,12 @@ def _device_literal(node: ast.expr) -> str | None:
         node = node.args[0]
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         kind = node.value.partition(":")[0]
-        return kind if kind in ("cpu", *ACCELERATOR_MODULES) else None
+        return kind if kind in _KINDS else None
     return None
+
+
+_KINDS = ACCELERATOR_NAMES | {"cpu", "xla", "hip", "ipu", "mtia", "privateuseone"}
+"""The kinds of devices that programs ask after (torch: `torch.device`)."""
 
 
 def _keep(value: Value) -> Value | None:
