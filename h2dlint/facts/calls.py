@@ -103,6 +103,8 @@ def _mark(kind: str, node: ast.Call, frame: Frame, evaluate: Evaluate) -> Value 
 def _call(node: ast.Call, frame: Frame, evaluate: Evaluate) -> Value:
     callee, key = _callee(node, frame, evaluate)
     args, keywords = _arguments(node, frame, evaluate)
+    if any(map(_is_empty, args)) or (keywords and any(map(_is_empty, keywords.values()))):
+        _hands_to_be_filled(callee, node, frame)
     if type(callee) is not Choice:
         return _call_one(callee, args, keywords, node, frame, key)
     ways: list[tuple[Value, tuple[Tag, ...]]] = []
@@ -112,6 +114,26 @@ def _call(node: ast.Call, frame: Frame, evaluate: Evaluate) -> Value:
         ways.append((_call_one(way.value, args, keywords, node, frame, key), way.tags))
     frame.way = outer
     return with_tags(ways)
+
+
+def _is_empty(value: Value) -> bool:
+    """Whether this is a list or a dict into which nothing was put yet."""
+    if type(value) is Sequence:
+        return value.items == ()
+    return type(value) is Mapping and value.items == () and value.item is None
+
+
+def _hands_to_be_filled(callee: Value, node: ast.Call, frame: Frame) -> None:
+    """An empty list or dict that is given to a function: it may be there to be filled, with what is not known."""
+    if isinstance(callee, Named) and callee.name.partition(".")[0] in ("torch", "numpy", "builtins"):
+        return
+    if isinstance(callee, Method) and isinstance(callee.receiver, (Sequence, Mapping)):
+        return
+    for given in (*node.args, *(keyword.value for keyword in node.keywords)):
+        held = frame.env.get(given.id) if isinstance(given, ast.Name) else None
+        if isinstance(given, ast.Name) and held is not None and _is_empty(held):
+            filled = Mapping((), NOTHING) if isinstance(held, Mapping) else Sequence(None, NOTHING)
+            frame.rebind(given.id, filled)
 
 
 def _callee(node: ast.Call, frame: Frame, evaluate: Evaluate) -> tuple[Value, str]:

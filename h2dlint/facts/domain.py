@@ -153,6 +153,9 @@ NOTHING = Unknown()
 PICKED = Unknown(why="what it was picked from cannot be followed")
 """Some elements of something unknown, by an index that only tensors and arrays take: a copy of them."""
 
+NO_ITEM = Unknown(why="nothing is seen to be put into what it is taken from")
+"""An item of what is empty as far as is seen: of a list in the first turn of the loop that fills it."""
+
 REST = "**"
 """Among a call's keywords: there may be others, which are not known (`**options`)."""
 
@@ -255,7 +258,9 @@ class Sequence(Value, frozen=True):
     """As an index, each item of a tuple counts for itself; a list is one index that picks."""
 
     def any_item(self) -> Value:
-        return join(self.items) if self.items is not None else one_of_several(self.item)
+        if self.items is None:
+            return one_of_several(self.item)
+        return join(self.items) if self.items else NO_ITEM
 
 
 class Mapping(Value, frozen=True):
@@ -272,7 +277,9 @@ class Mapping(Value, frozen=True):
 
     def any_item(self) -> Value:
         values = [value for _, value in self.items]
-        return join([*values, one_of_several(self.item)] if self.item is not None else values)
+        if self.item is not None:
+            values.append(one_of_several(self.item))
+        return join(values) if values else NO_ITEM
 
 
 class Named(Value, frozen=True):

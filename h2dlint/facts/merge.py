@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from h2dlint.facts.copies import Branch, Cause, Copy, Direction, Hazard, HazardKind, Pinning, Place, Verdict
 from h2dlint.facts.describe import branch_text, leading_size, max_bytes, place_of, places, reveal, span_of
-from h2dlint.facts.domain import Array, Memory, Tag
+from h2dlint.facts.domain import NO_ITEM, Array, Memory, Tag
 from h2dlint.facts.layout import Form
 from h2dlint.facts.modules import ModuleInfo, Unit
 from h2dlint.facts.outcomes import Outcome, Sighting
@@ -144,9 +144,11 @@ def deciding(outcomes: list[Outcome]) -> list[Outcome]:
 
 
 def _says_nothing(outcome: Outcome) -> bool:
-    """A way on which the tensor stays on the host or is empty: whoever asks for non_blocking means the other ways."""
+    """A way on which the tensor stays on the host or is empty, or there is none: whoever asks for non_blocking means
+    the other ways.
+    """
     if outcome.verdict is not Verdict.NO_TRANSFER:
-        return False
+        return outcome.why == NO_ITEM.why
     empty = outcome.decisive is not None and outcome.decisive.layout.form is Form.EMPTY
     return outcome.direction is Direction.H2H or empty
 

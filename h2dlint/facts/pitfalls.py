@@ -174,7 +174,7 @@ def placed(device: Device, frame: Frame) -> bool:
 
     Who does that means an accelerator, unless the name is a parameter that is the host's unless told otherwise.
     """
-    return named_as_device(device) and not _defaults_to_host(device.key.rpartition(".")[2], frame.function)
+    return named_as_device(device) and not defaults_to_host(device.key.rpartition(".")[2], frame.function)
 
 
 def named_as_device(device: Device) -> bool:
@@ -182,7 +182,8 @@ def named_as_device(device: Device) -> bool:
     return device.is_unknown and bool(_DEVICE_NAME.search(device.key.rpartition(".")[2]))
 
 
-def _defaults_to_host(name: str, function: ast.AST | None) -> bool:
+def defaults_to_host(name: str, function: ast.AST | None) -> bool:
+    """Whether the function has a parameter of that name whose default is the host: `device="cpu"`."""
     arguments = getattr(function, "args", None)
     if not isinstance(arguments, ast.arguments):
         return False

@@ -586,8 +586,13 @@ def _copy_ruling(target: Value, source: Value, receiver: ast.AST | None, site: S
 
 
 def _is_a_device(device: Device, site: Site) -> bool:
-    """Whether a tensor lies on an accelerator: known, or made on the program's device and copied without waiting."""
-    return device.is_accelerator or (site.asked and device.is_chosen)
+    """Whether a tensor lies on an accelerator: known, or made on the program's device and copied without waiting. A
+    parameter that is the host's unless told otherwise may be either.
+    """
+    if device.is_accelerator:
+        return True
+    name = device.key.rpartition(".")[2]
+    return site.asked and device.is_chosen and not pitfalls.defaults_to_host(name, site.frame.function)
 
 
 def _into_device(target: Value, source: Array, there: Device, site: Site) -> Ruling:
