@@ -89,11 +89,12 @@ def check(copy: Copy, node: cst.Call | None) -> Iterator[Finding]:
     fake = next((b for b in copy.branches if b.fake and b.by_default), None)
     if fake is None:  # only a switch that nobody has turned leads there
         return
-    fine = next((b for b in copy.branches if b.fake is False), None)
-    other = f"; not {_when(fine)}" if fine and fine.text != "otherwise" else ""
+    fine = [b for b in copy.branches if b.fake is False]
+    told = next((b for b in fine if b.text != fake.text), None)  # what sets the ways apart may have no name
+    other = f"; not {_when(told)}" if told and told.text != "otherwise" else ""
     yield META.finding(
         copy,
-        f"{_subject(copy, node, somewhere=fine is not None)}: the copy can stall the host {_stalls(copy, fake)}{other}"
+        f"{_subject(copy, node, somewhere=bool(fine))}: the copy can stall the host {_stalls(copy, fake)}{other}"
         f"{wording.size_remark(copy)}",
         help=_remedy(copy, node),
         severity=Severity.NOTE if wording.is_small(copy) else None,

@@ -311,6 +311,15 @@ def test_a_conditional_copy_names_one_way_of_each_kind() -> None:
     )
 
 
+def test_ways_that_cannot_be_told_apart_are_named_once() -> None:
+    message, _ = said(conditional(TAIL, replace(TAIL, fake=False)))
+    assert message == (
+        "`ids` is pinned and dense only on some paths: the copy can stall the host when `tail` is true (line 6)"
+    )
+    message, _ = said(conditional(TAIL, replace(TAIL, fake=False), NO_TAIL))
+    assert message.endswith("when `tail` is true (line 6); not when `tail` is false (line 6)")
+
+
 def test_a_way_without_a_name_is_told_by_its_place() -> None:
     lost = Place("a.py", Span(7, 1, 7, 9), "cat", "`cat` makes a fresh pageable tensor: the pin is lost")
     ways = (replace(TAIL, text="here", place=None), replace(NO_TAIL, text="otherwise"))

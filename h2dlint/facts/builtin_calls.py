@@ -38,7 +38,7 @@ from h2dlint.facts.frame import Frame
 from h2dlint.facts.indexing import stored
 from h2dlint.facts.iteration import item_of
 from h2dlint.facts.layout import DENSE_UNRANKED, SliceIndex, Symbol, length_of
-from h2dlint.facts.operations import as_size, fresh
+from h2dlint.facts.operations import as_size, device_of, fresh
 from h2dlint.facts.transfers import read_back
 
 Call: TypeAlias = Callable[[Value, list[Value]], Value]
@@ -295,12 +295,18 @@ def _bool(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: 
 
 def _safetensors(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame, call: Call) -> Value:
     """A safetensors file: a dict of tensors in pageable memory, unless a device is named."""
-    device = keywords.get("device", args[1] if len(args) > 1 else None)
-    if (isinstance(device, Const) and str(device.value).partition(":")[0] != "cpu") or (
-        device is not None and not isinstance(device, Const)
-    ):
+    return _read_from("load_file", keywords.get("device", args[1] if len(args) > 1 else None), node, frame)
+
+
+def _safe_open(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame, call: Call) -> Value:
+    """An open safetensors file: each tensor is read where it is asked for."""
+    return _read_from("safe_open", keywords.get("device", args[2] if len(args) > 2 else None), node, frame)
+
+
+def _read_from(name: str, device: Value | None, node: ast.Call, frame: Frame) -> Value:
+    if device is not None and not device_of(device).is_cpu:
         return NOTHING
-    trail = frame.trail(node, "load_file", "`load_file` reads it into pageable memory")
+    trail = frame.trail(node, name, f"`{name}` reads it into pageable memory")
     return Mapping((), Array("tensor", CPU, Memory.PAGEABLE, DENSE_UNRANKED, trail))
 
 
@@ -400,6 +406,7 @@ _RULES: dict[str, Rule] = {
     "rich.progress.track": _copy,
     "safetensors.torch.load_file": _safetensors,
     "safetensors.torch.load": _safetensors,
+    "safetensors.safe_open": _safe_open,
 }
 
 
@@ -498,6 +505,8 @@ def _mapping_method(
             grown = Mapping(grown.items, NOTHING)
         _rebind(method.key, grown, node, frame)
         return Const(None)
+    if name in ("get_tensor", "get_slice"):  # of an open safetensors file
+        return receiver.any_item()
     if name == "copy":
         return receiver
     return NOTHING

@@ -160,6 +160,9 @@ def _boolean(node: ast.BoolOp, frame: Frame) -> Value:
     if all(flags.is_flag(value) or isinstance(value, Unknown) for value in values) and any(
         flags.is_flag(value) for value in values
     ):
+        pinned = next((value for value in values if isinstance(value, PinnedTest)), None)
+        if pinned is not None and is_and and Truth.FALSE not in truths:  # true only where that is
+            return pinned
         if all(isinstance(value, PinnedTest) for value in values):
             return values[0]
         found_flag = flags.of_truth(flags.conjunction(truths) if is_and else flags.disjunction(truths), node)

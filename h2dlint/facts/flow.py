@@ -527,7 +527,8 @@ def _with(statement: ast.With | ast.AsyncWith, frame: Frame) -> bool:
         elif isinstance(value, Unknown) and "device" in value.key.rpartition(".")[2].lower():
             frame.default_device = Device("", value.key)
         if item.optional_vars is not None:
-            bind_target(item.optional_vars, value if isinstance(value, DeviceValue) else NOTHING, frame)
+            known = isinstance(value, (DeviceValue, Mapping))  # a dict: an open file of tensors
+            bind_target(item.optional_vars, value if known else NOTHING, frame)
     goes_on = run_body(statement.body, frame)
     frame.default_device, frame.stream = outer_device, outer_stream
     return goes_on

@@ -282,11 +282,24 @@ def _from_host(name: str, data: Value, node: ast.expr, frame: Frame) -> Value:
         return _hiding(data.but(kind="tensor", trail=_numpy_trail(data, name, node, frame)))
     if name == "from_dlpack":
         return NOTHING
-    if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], (ast.Compare, ast.BinOp, ast.UnaryOp)):
+    if isinstance(node, ast.Call) and node.args and _computes(node.args[0], data):
         trail = frame.trail(node, "numpy", f"`{name}` wraps a computed, pageable ndarray")
         return Array("tensor", CPU, Memory.PAGEABLE, DENSE_UNRANKED, trail, from_numpy=True)
     message = f"`{name}` wraps the ndarray's own memory"
     return Array("tensor", CPU, Memory.UNKNOWN, DENSE_UNRANKED, frame.trail(node, "numpy", message), from_numpy=True)
+
+
+def _computes(node: ast.expr, data: Value) -> bool:
+    """Whether an ndarray of unknown origin is worked out on the spot: then it lies in memory of its own."""
+    if isinstance(node, (ast.Compare, ast.BinOp, ast.UnaryOp)):
+        return True
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not isinstance(data, Unknown):
+        return False
+    return node.func.attr in _COPYING and not any(keyword.arg == "copy" for keyword in node.keywords)
+
+
+_COPYING = frozenset({"copy", "astype", "flatten", "repeat", "cumsum", "take", "clip", "round", "argsort"})
+"""Methods of ndarrays whose result is a new array, whatever they are called on."""
 
 
 def _hiding(array: Array) -> Array:

@@ -36,6 +36,7 @@ from h2dlint.facts.domain import (
     Value,
     alternatives,
     arrays_of,
+    unknown_tensor,
 )
 from h2dlint.facts.flags import Truth, truth
 from h2dlint.facts.frame import Frame, key_of
@@ -129,11 +130,25 @@ def asks(flag: Value | None, source: Array | None) -> tuple[bool, bool]:
     if flag is None:
         return False, False
     if isinstance(flag, PinnedTest):  # asked where the source is pinned: then it is
-        return not (source is not None and source.memory is Memory.PAGEABLE), False
+        never = Memory.PINNED if flag.negated else Memory.PAGEABLE
+        return not (source is not None and source.memory is never), False
     found = truth(flag)
     if found is Truth.FALSE:
         return False, False
     return True, found in (Truth.SOFT_FALSE, Truth.CONFIG, Truth.UNKNOWN)
+
+
+def _where_asked(value: Value, node: ast.AST | None, flag: Value | None) -> Value:
+    """What is copied, where `non_blocking=x.is_pinned()` asks for it: `x` is pinned there."""
+    if not isinstance(flag, PinnedTest) or node is None or not flag.key or key_of(node) != flag.key:
+        return value
+    if isinstance(value, Unknown) and not flag.negated:
+        return unknown_tensor(CPU, memory=Memory.PINNED)
+    if not isinstance(value, Array) or value.memory is not Memory.UNKNOWN or value.device.is_accelerator:
+        return value
+    if flag.negated:
+        return value.but(memory=Memory.PAGEABLE) if value.device.is_cpu else value
+    return value.but(device=CPU, memory=Memory.PINNED)
 
 
 # Recording
@@ -230,7 +245,7 @@ def move(
     places = {device_of(way.value).is_cpu for way in alternatives(target)}
     site.hangs_on_place = len(places) > 1 and flag is not None and not isinstance(flag, Const)
     for (source, place, asked), tags in combinations(receiver, target, flag):
-        source = _as_registered(source, frame)
+        source = _where_asked(_as_registered(source, frame), operand, asked)
         array = source if isinstance(source, Array) else None
         order = memory_order(keywords)
         one = site.judge(array, asked, tags)
@@ -457,7 +472,8 @@ def copy_into(destination: Value, args: list[Value], keywords: dict[str, Value],
     site = Site(frame, node, "copy_", node.args[0] if node.args else None, flag is not None)
     receiver = node.func.value if isinstance(node.func, ast.Attribute) else None
     for (target, source, asked), tags in combinations(destination, given, flag):
-        source, target = _as_registered(source, frame), _as_registered(target, frame)
+        source = _where_asked(_as_registered(source, frame), site.operand, asked)
+        target = _where_asked(_as_registered(target, frame), receiver, asked)
         one = site.judge(source if isinstance(source, Array) else None, asked, tags)
         _copy_one(target, source, receiver, one)
         _host_side(target, source, one)
