@@ -385,6 +385,8 @@ def call_method(
         )
         return make(row, name, base, args, keywords, node, frame)
     if not isinstance(receiver, Array) and row.effect is not Effect.PIN and not _goes_along(row, name, receiver, args):
+        if _asks_for_size(name, args, keywords):
+            events.wait_here(frame, node)
         return _of_unknown(receiver, name, row)
     return _knowing_its_size(row, name, receiver, args, keywords, node, frame)
 
@@ -394,10 +396,23 @@ def _knowing_its_size(
 ) -> Value:
     """A call that may have to ask the device for its result's size: then it waits."""
     result = torch_call(row, name, receiver, args, keywords, node, frame)
-    told = WITHOUT_WAIT.get(name)
-    if name in WAITS and not (told is not None and (told in keywords or (name == "one_hot" and args))):
-        transfers.read_back(result.any_item() if isinstance(result, Sequence) else result, name, node, frame)
+    if _asks_for_size(name, args, keywords):
+        made = result.any_item() if isinstance(result, Sequence) else result
+        transfers.read_back(made, name, node, frame)
+        if any(map(_may_be_there, (way.value for way in alternatives(made)))):
+            events.wait_here(frame, node)  # where a copy from the device is under way, this is there too
     return result
+
+
+def _asks_for_size(name: str, args: list[Value], keywords: dict[str, Value]) -> bool:
+    """Whether a call asks a device for the size of its result, or for a truth: nobody tells it beforehand."""
+    told = WITHOUT_WAIT.get(name)
+    return name in WAITS and not (told is not None and (told in keywords or (name == "one_hot" and bool(args))))
+
+
+def _may_be_there(value: Value) -> bool:
+    """Whether a tensor may lie on a device, as far as is known."""
+    return isinstance(value, Unknown) or (isinstance(value, Array) and value.device.is_unknown)
 
 
 def _reshape_in_place(
