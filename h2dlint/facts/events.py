@@ -525,7 +525,8 @@ def leave(frame: Frame, value: Value | None) -> None:
 def _outlives(flight: Flight, frame: Frame, value: Value | None) -> bool:
     """Whether what a copy reads or brings is known outside of the function: a caller may touch it."""
     if flight.born:
-        return value is not None and _holds(value, flight.storage)
+        stored = [held for stores in frame.stores.values() for held, _ in stores]
+        return any(_holds(held, flight.storage) for held in ([value] if value is not None else []) + stored)
     return flight.storage not in frame.allocated
 
 
