@@ -141,6 +141,16 @@ def _also_devices(env: Environment, key: str, device: Device) -> None:
 # The guards
 
 
+def guards_in(test: ast.expr, frame: Frame, holds: bool = True) -> list[tuple[ast.expr, Narrow]]:
+    """What is said of values where `test` comes out as `holds`: the expressions, and what it makes of each."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return guards_in(test.operand, frame, not holds)
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) == holds:
+        return [found for one in test.values for found in guards_in(one, frame, holds)]
+    found = _guard(test, frame, holds) if type(test) in _GUARDS else None
+    return [found] if found is not None else []
+
+
 def _guard(test: ast.expr, frame: Frame, holds: bool) -> tuple[ast.expr, Narrow] | None:
     """The expression that a test speaks of, and what it makes of its value."""
     if isinstance(test, ast.Compare) and len(test.ops) == 1:

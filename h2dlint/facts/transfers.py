@@ -7,6 +7,7 @@ unknown source is never taken for a CPU tensor.
 from __future__ import annotations
 
 import ast
+from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -53,8 +54,12 @@ from h2dlint.facts.operations import (
     with_tags,
 )
 from h2dlint.facts.outcomes import Outcome, Sighting
+from h2dlint.facts.refine import Narrow, guards_in
 from h2dlint.facts.torch_api import FLAG_POSITION, TRANSFER_METHODS
 from h2dlint.facts.verdict import Ruling, download, unproven, upload
+
+Guard: TypeAlias = "tuple[ast.expr, Narrow]"
+"""What a test is about, and what it says of its value."""
 
 NOT_A_TENSOR = Ruling(Verdict.NO_TRANSFER, Direction.UNKNOWN, why="not a tensor's method")
 """A call that takes non_blocking and is not torch's: what it does inside is judged there."""
@@ -95,10 +100,10 @@ class Site(Struct):
         """The accelerator that a device without a name stands for."""
         return self.frame.interpreter.options.backend
 
-    def judge(self, source: Array | None, flag: Value | None, tags: tuple[Tag, ...]) -> Site:
-        """The site for one combination of alternatives."""
+    def judge(self, source: Array | None, flag: Value | None, tags: tuple[Tag, ...], known: bool = False) -> Site:
+        """The site for one combination of alternatives; `known`: what the flag tests is seen, and holds there."""
         asked, doubtful = asks(flag, source)
-        return replace(self, tags=tags, asked=asked, doubtful=doubtful)
+        return replace(self, tags=tags, asked=asked, doubtful=doubtful and not known)
 
     def text(self) -> str:
         """The operand for messages; empty when it is long."""
@@ -149,6 +154,40 @@ def _where_asked(value: Value, node: ast.AST | None, flag: Value | None) -> Valu
     if flag.negated:
         return value.but(memory=Memory.PAGEABLE) if value.device.is_cpu else value
     return value.but(device=CPU, memory=Memory.PINNED)
+
+
+def _asked_by(flag: Value | None, node: ast.Call, frame: Frame) -> list[Guard]:
+    """What a flag of unknown value tests: where it asks, that holds (`non_blocking=x.is_cuda`)."""
+    if flag is None or truth(flag) is not Truth.UNKNOWN:
+        return []
+    test = next((keyword.value for keyword in node.keywords if keyword.arg == "non_blocking"), None)
+    if isinstance(test, ast.Name) and frame.function is not None:
+        name = test.id
+        given = [
+            one
+            for one in ast.walk(frame.function)
+            if isinstance(one, ast.Assign) and any(isinstance(to, ast.Name) and to.id == name for to in one.targets)
+        ]
+        test = given[0].value if len(given) == 1 else None
+    return guards_in(test, frame) if test is not None else []
+
+
+def _under(guards: list[Guard], value: Value, node: ast.AST | None) -> Value | None:
+    """A value where these tests hold; None where they cannot."""
+    key = key_of(node) if node is not None and guards else ""
+    for tested, narrow in guards if key else ():
+        if key_of(tested) == key:
+            narrowed = narrow(value)
+            if narrowed is None:
+                return None
+            value = narrowed
+    return value
+
+
+def _speak_of(guards: list[Guard], *nodes: ast.AST | None) -> bool:
+    """Whether one of the tests is about one of these tensors, or about the one whose device this is."""
+    keys = {key_of(node).removesuffix(".device") for node in nodes if node is not None} - {""}
+    return any(key_of(tested) in keys for tested, _ in guards)
 
 
 # Recording
@@ -244,14 +283,24 @@ def move(
     ways: list[tuple[Value, tuple[Tag, ...]]] = []
     places = {device_of(way.value).is_cpu for way in alternatives(target)}
     site.hangs_on_place = len(places) > 1 and flag is not None and not isinstance(flag, Const)
+    guards = _asked_by(flag, node, frame)
+    known = _speak_of(guards, operand, _keyword_or_first(node, "device"))
     for (source, place, asked), tags in combinations(receiver, target, flag):
         source = _where_asked(_as_registered(source, frame), operand, asked)
+        narrowed = _under(guards, source, operand)
+        source, asked = (source, Const(False)) if narrowed is None else (narrowed, asked)
         array = source if isinstance(source, Array) else None
         order = memory_order(keywords)
-        one = site.judge(array, asked, tags)
+        one = site.judge(array, asked, tags, known)
         result = _move_one(source, place or NOTHING, dtype, order, _is_true(keywords.get("copy")), one)
         ways.append((result, tags))
     return with_tags(ways)
+
+
+def _keyword_or_first(node: ast.Call, name: str) -> ast.expr | None:
+    """An argument that is given by its keyword, or first."""
+    given = next((keyword.value for keyword in node.keywords if keyword.arg == name), None)
+    return given or (node.args[0] if node.args else None)
 
 
 def _is_true(value: Value | None) -> bool:
@@ -471,10 +520,17 @@ def copy_into(destination: Value, args: list[Value], keywords: dict[str, Value],
     flag = asked_value("copy_", args, keywords)
     site = Site(frame, node, "copy_", node.args[0] if node.args else None, flag is not None)
     receiver = node.func.value if isinstance(node.func, ast.Attribute) else None
+    guards = _asked_by(flag, node, frame)
+    known = _speak_of(guards, site.operand, receiver)
     for (target, source, asked), tags in combinations(destination, given, flag):
         source = _where_asked(_as_registered(source, frame), site.operand, asked)
         target = _where_asked(_as_registered(target, frame), receiver, asked)
-        one = site.judge(source if isinstance(source, Array) else None, asked, tags)
+        here, there = _under(guards, source, site.operand), _under(guards, target, receiver)
+        if here is None or there is None:
+            asked = Const(False)
+        else:
+            source, target = here, there
+        one = site.judge(source if isinstance(source, Array) else None, asked, tags, known)
         _copy_one(target, source, receiver, one)
         _host_side(target, source, one)
     _into_temporary(destination, receiver, node, frame)
