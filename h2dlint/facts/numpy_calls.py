@@ -159,6 +159,10 @@ def call_ndarray(
     array: Array, name: str, args: list[Value], keywords: dict[str, Value], node: ast.AST, frame: Frame
 ) -> Value:
     """A method of an ndarray."""
+    if "out" in keywords:
+        events.read(frame, [array], node)
+        events.write(frame, keywords["out"], node)
+        return keywords["out"]
     tensor = array.but(kind="tensor")
     if name == "view":
         return array.but(dtype=None)

@@ -295,11 +295,14 @@ def _computes(node: ast.expr, data: Value) -> bool:
         return True
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not isinstance(data, Unknown):
         return False
-    return node.func.attr in _COPYING and not any(keyword.arg == "copy" for keyword in node.keywords)
+    elsewhere = len(node.args) > _MOST_BEFORE_OUT or any(one.arg in ("copy", "out", None) for one in node.keywords)
+    return node.func.attr in _COPYING and not elsewhere
 
 
 _COPYING = frozenset({"copy", "astype", "flatten", "repeat", "cumsum", "take", "clip", "round", "argsort"})
-"""Methods of ndarrays whose result is a new array, whatever they are called on."""
+"""Methods of ndarrays whose result is a new array, whatever they are called on, unless told where to put it."""
+_MOST_BEFORE_OUT = 2
+"""Arguments that `clip`, `take` and `cumsum` take before `out` (numpy: `ndarray` methods)."""
 
 
 def _hiding(array: Array) -> Array:
