@@ -2,7 +2,9 @@
 
 ## What it does
 
-Reports `host.copy_(gpu, non_blocking=True)` where `host` is provably pageable, or a view that leaves gaps.
+Reports `host.copy_(gpu, non_blocking=True)` where `host` is provably pageable, or a view that leaves gaps, and
+`gpu.to("cpu", non_blocking=True)` where torch fills the pinned result through a pageable temporary: the axes of `gpu`
+stand in another order, and it has gaps as well or changes its dtype on the way.
 
 ## Why is this bad
 
@@ -90,10 +92,19 @@ def check(copy: Copy, node: cst.Call | None) -> Iterator[Finding]:
 def _state(copy: Copy, maybe: bool) -> str:
     if Cause.GAPPED not in copy.causes:
         return "is pageable"
+    if _is_fetched(copy):
+        return "has its axes in another order, and gaps or another dtype as well: torch fetches it through pageable memory"
     return "leaves gaps unless it spans whole rows" if maybe else "is not dense"
 
 
+def _is_fetched(copy: Copy) -> bool:
+    """Whether torch makes the destination, as `.to` does."""
+    return copy.call not in ("copy_", "_foreach_copy_")
+
+
 def _remedy(copy: Copy, host: str) -> str:
+    if _is_fetched(copy):
+        return f"make it dense on the device first: `.contiguous()` behind {host}, and a change of dtype there as well"
     if Cause.GAPPED in copy.causes:
         return f"copy into a dense pinned buffer, synchronize, then write it to {host}; few rows: one copy per row"
     place = wording.allocation(copy)

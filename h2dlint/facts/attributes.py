@@ -213,13 +213,11 @@ def call_row(name: str, array: Array, node: ast.AST, frame: Frame) -> Value:
 
 def _ndarray_attribute(array: Array, name: str, node: ast.Attribute, frame: Frame) -> Value:
     if name == "T":
-        return (
-            call_row("T", array.but(kind="tensor"), node, frame)
-            if array.layout.rank is None
-            else _as_ndarray(call_row("T", array.but(kind="tensor"), node, frame))
-        )
+        return _as_ndarray(call_row("T", array.but(kind="tensor"), node, frame))
     if name == "shape":
         return shape_value(array)
+    if name == "dtype":
+        return DType(array.dtype) if array.dtype is not None else Unknown(why="dtype")
     if name in ("size", "ndim", "nbytes"):
         return Unknown(why="number")
     return Method(array, name)

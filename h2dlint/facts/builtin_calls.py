@@ -293,6 +293,14 @@ def _bool(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: 
     return (of_truth(truth(args[0]), node) if args else None) or NOTHING
 
 
+def _bytes(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame, call: Call) -> Value:
+    """Bytes of Python's own: memory that a `frombuffer` wraps as that of an ndarray."""
+    name = node.func.id if isinstance(node.func, ast.Name) else "bytes"
+    trail = frame.trail(node, name, f"`{name}` lies in pageable memory")
+    storage = frame.interpreter.fresh_storage()
+    return Array("ndarray", CPU, Memory.PAGEABLE, DENSE_UNRANKED, trail, None, storage, from_numpy=True)
+
+
 def _safetensors(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame, call: Call) -> Value:
     """A safetensors file: a dict of tensors in pageable memory, unless a device is named."""
     return _read_from("load_file", keywords.get("device", args[1] if len(args) > 1 else None), node, frame)
@@ -382,6 +390,8 @@ _RULES: dict[str, Rule] = {
     "builtins.isinstance": _isinstance,
     "builtins.slice": _slice,
     "builtins.memoryview": _copy,
+    "builtins.bytearray": _bytes,
+    "builtins.bytes": _bytes,
     "collections.OrderedDict": _dict,
     "collections.deque": _sequence,
     "types.SimpleNamespace": _namespace,

@@ -160,7 +160,7 @@ def _method(value: Value, func: ast.Attribute, frame: Frame, key: str) -> Value:
     if isinstance(value, Super):
         return _super_method(value, func, frame)
     if isinstance(value, Instance):
-        value = _with_overrides(value, key, frame)
+        value = frame.filled_since(value, key)
         found = instance_attribute(value, func.attr, func, frame)
         return found if not isinstance(found, Unknown) else Method(value, func.attr, key)
     found = attribute_of(value, func, frame)
@@ -169,22 +169,6 @@ def _method(value: Value, func: ast.Attribute, frame: Frame, key: str) -> Value:
 
 _WITH_METHODS = frozenset({Array, Sequence, Mapping, Unknown, Const})
 """Values of which every attribute that is called is taken for a method."""
-
-
-def _with_overrides(value: Instance, key: str, frame: Frame) -> Instance:
-    """An object with the attributes that were stored in it since, under the name it is called by."""
-    if not key or value.fields is None or key.partition(".")[0] not in frame.dotted:
-        return value
-    prefix = key + "."
-    later = {
-        name[len(prefix) :]: held
-        for name, held in frame.env.items()
-        if name.startswith(prefix) and "." not in name[len(prefix) :]
-    }
-    if not later:
-        return value
-    kept = tuple((name, held) for name, held in value.fields if name not in later)
-    return Instance(value.info, (*kept, *later.items()))
 
 
 def _super_method(value: Super, func: ast.Attribute, frame: Frame) -> Value:
@@ -202,7 +186,7 @@ def _arguments(node: ast.Call, frame: Frame, evaluate: Evaluate) -> tuple[list[V
     args: list[Value] = []
     for item in node.args:
         if not isinstance(item, ast.Starred):
-            args.append(evaluate(item, frame))
+            args.append(handed_over(item, frame, evaluate))
             continue
         value = evaluate(item.value, frame)
         if isinstance(value, Sequence) and value.items is not None:
@@ -211,7 +195,7 @@ def _arguments(node: ast.Call, frame: Frame, evaluate: Evaluate) -> tuple[list[V
             args.append(Sequence(None, value.any_item() if isinstance(value, Sequence) else NOTHING))
     keywords: dict[str, Value] = {}
     for keyword in node.keywords:
-        value = evaluate(keyword.value, frame)
+        value = handed_over(keyword.value, frame, evaluate)
         if keyword.arg is not None:
             keywords[keyword.arg] = value
         elif isinstance(value, Mapping):
@@ -221,6 +205,14 @@ def _arguments(node: ast.Call, frame: Frame, evaluate: Evaluate) -> tuple[list[V
         else:
             keywords[REST] = NOTHING
     return args, keywords
+
+
+def handed_over(node: ast.expr, frame: Frame, evaluate: Evaluate) -> Value:
+    """The value of an expression; an object that has a name with all that was stored in it under that name."""
+    value = evaluate(node, frame)
+    if type(value) is Instance and type(node) is ast.Name:
+        return frame.filled_since(value, node.id)
+    return value
 
 
 def _call_one(
@@ -357,9 +349,22 @@ def _call_method(method: Method, args: list[Value], keywords: dict[str, Value], 
         return builtin_calls.call_container(receiver, method, args, keywords, node, frame)
     if isinstance(receiver, Instance) and is_wsl_name(method.name):
         return Const(False)
+    if isinstance(receiver, Instance) and method.name in _OF_RECORDS:
+        return _changed_record(receiver, method.name, keywords)
     if isinstance(receiver, (Array, Instance)):
         return torch_calls.call_method(receiver, method.name, args, keywords, node, frame, method.key)
     return NOTHING
+
+
+_OF_RECORDS = frozenset({"_asdict", "_replace"})
+"""Methods of a named tuple."""
+
+
+def _changed_record(value: Instance, name: str, keywords: dict[str, Value]) -> Value:
+    if value.fields is None or REST in keywords:
+        return Instance(value.info) if name == "_replace" else NOTHING
+    fields = tuple({**dict(value.fields), **keywords}.items())
+    return Instance(value.info, fields) if name == "_replace" else Mapping(fields)
 
 
 def _register(args: list[Value], node: ast.Call, frame: Frame) -> None:

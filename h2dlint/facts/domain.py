@@ -196,6 +196,12 @@ class Number(Value, frozen=True):
     size: Size
 
 
+class Strides(Value, frozen=True):
+    """All strides of a tensor, by the layout they belong to: what `empty_strided` is given beside its size."""
+
+    layout: Layout
+
+
 class DType(Value, frozen=True):
     """`torch.float16` and its kin, by last name."""
 
@@ -315,6 +321,13 @@ class Instance(Value, frozen=True):
 
     info: Any
     fields: tuple[tuple[str, Value], ...] | None = None
+
+
+def is_named_tuple(value: Instance) -> bool:
+    """Whether an object of known fields has them by position as well."""
+    if value.fields is None or value.info is None:
+        return value.fields is not None
+    return any(ast.unparse(base).rpartition(".")[2] == "NamedTuple" for base in value.info.node.bases)
 
 
 class Super(Value, frozen=True):

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from h2dlint.facts import events, flags, parts, streams
 from h2dlint.facts.annotations import declared_object
 from h2dlint.facts.arithmetic import binary
+from h2dlint.facts.calls import handed_over
 from h2dlint.facts.copies import Direction
 from h2dlint.facts.domain import (
     NOTHING,
@@ -74,7 +75,7 @@ def _never_returns(node: ast.expr) -> bool:
 
 
 def _assign(statement: ast.Assign, frame: Frame) -> bool:
-    value = evaluate(statement.value, frame)
+    value = handed_over(statement.value, frame, evaluate)
     if frame.assumes:
         value = as_assumed(value)
     for target in statement.targets:
@@ -223,7 +224,7 @@ def _augment_element(
 
 
 def _return(statement: ast.Return, frame: Frame) -> bool:
-    value = evaluate(statement.value, frame) if statement.value is not None else Const(None)
+    value = handed_over(statement.value, frame, evaluate) if statement.value is not None else Const(None)
     if frame.assumes:
         value = as_assumed(value)
     frame.returns.append((value, tuple(frame.path[-2:])))

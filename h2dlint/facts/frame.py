@@ -280,6 +280,21 @@ class Frame:
         if base == self.self_name and base:
             self.stores.setdefault(name, []).append((value, node))
 
+    def filled_since(self, value: Instance, key: str) -> Instance:
+        """An object with the attributes that were stored in it since it was made, under the name it is known by."""
+        if not key or value.fields is None or key.partition(".")[0] not in self.dotted:
+            return value
+        prefix = key + "."
+        later = {
+            name[len(prefix) :]: held
+            for name, held in self.env.items()
+            if name.startswith(prefix) and "." not in name[len(prefix) :]
+        }
+        if not later:
+            return value
+        kept = tuple((name, held) for name, held in value.fields if name not in later)
+        return Instance(value.info, (*kept, *later.items()))
+
     def own(self, name: str) -> str:
         """What an attribute of the receiver is known by."""
         return f"{self.self_name}.{name}"

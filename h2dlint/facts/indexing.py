@@ -15,6 +15,7 @@ from h2dlint.facts.domain import (
     Array,
     Choice,
     Const,
+    Instance,
     Loader,
     Mapping,
     Memory,
@@ -25,6 +26,7 @@ from h2dlint.facts.domain import (
     Trail,
     Unknown,
     Value,
+    is_named_tuple,
     join,
     mapped,
     under_key,
@@ -158,6 +160,8 @@ def _element_of(value: Value, node: ast.Subscript, evaluate: Evaluate, frame: Fr
         return under_key(value.any_item(), node.slice) if value.items or value.item is not None else NOTHING
     if isinstance(value, Loader):
         return value.batch
+    if isinstance(value, Instance) and value.fields is not None:
+        return _field(value, evaluate(node.slice, frame))
     if value is PICKED:
         return PICKED
     if not isinstance(node.slice, ast.Slice) and _picked(read_index(node.slice, evaluate, frame), node):
@@ -172,6 +176,14 @@ def _element_of(value: Value, node: ast.Subscript, evaluate: Evaluate, frame: Fr
             why = "number" if value.why in ("number", "shape") else ""
             return Unknown(f"{value.key}[{index.value!r}]", why)
     return NOTHING
+
+
+def _field(value: Instance, index: Value) -> Value:
+    """A field of a named tuple by its position."""
+    if not is_named_tuple(value) or value.fields is None:
+        return NOTHING
+    position = index.value if isinstance(index, Const) and isinstance(index.value, int) else len(value.fields)
+    return value.fields[position][1] if -len(value.fields) <= position < len(value.fields) else NOTHING
 
 
 def _batch_element(value: Array, node: ast.Subscript, evaluate: Evaluate, frame: Frame) -> Value:

@@ -148,6 +148,28 @@ def form_of(axes: tuple[Axis, ...]) -> Form:
     return Form.DENSE if order == sorted(order, reverse=True) else Form.PERMUTED
 
 
+def like(layout: Layout) -> Layout:
+    """The layout of `empty_like(x)`, `x.clone()`, `x.float()`: dense, with the axes in the order in which they lie."""
+    if layout.axes is None:
+        return layout if layout.loose is Form.PERMUTED else DENSE_UNRANKED
+    if layout.form is Form.PERMUTED:
+        return layout
+    order = _outer_first(layout.axes)
+    if order is None:
+        return dense([axis.size for axis in layout.axes])
+    inner = dense([layout.axes[position].size for position in order]).axes or ()
+    return Layout(tuple(inner[order.index(position)] for position in range(len(order))))
+
+
+def _outer_first(axes: tuple[Axis, ...]) -> list[int] | None:
+    """The positions of the axes by falling stride; None where these cannot be compared, or an axis is stretched."""
+    factors = [axis.stride.factor if axis.stride is not None and not axis.stride.symbols else 0 for axis in axes]
+    if not all(factor or axis.size == 1 for factor, axis in zip(factors, axes, strict=True)):
+        return None
+    sized = iter(sorted((n for n, axis in enumerate(axes) if axis.size != 1), key=lambda n: -factors[n]))
+    return [position if axis.size == 1 else next(sized) for position, axis in enumerate(axes)]
+
+
 def _mismatch(inner: Axis | None, outer: list[Axis], expected: Stride | None) -> Form:
     """No axis continues where the inner ones end: a hole, unless a slice of unknown length spans its axis after all."""
     if expected is None or any(axis.stride is None for axis in outer):
@@ -429,6 +451,46 @@ def moved(layout: Layout, source: int, destination: int) -> Layout:
     return permuted(layout, order)
 
 
+def last_two_swapped(layout: Layout) -> Layout:
+    """`.mT`, `.adjoint()`."""
+    return transposed(layout, -2, -1)
+
+
+def unflattened(layout: Layout, axis: int, sizes: SequenceOf[Size] | None) -> Layout:
+    """`unflatten(axis, sizes)`: one axis split into several, which continue each other."""
+    position = None if layout.axes is None else _normal(axis, len(layout.axes))
+    if layout.axes is None or position is None or sizes is None:
+        return Layout(None, layout.form)
+    old = layout.axes[position]
+    named = [axis.size for axis in _filled(Layout((old,)), sizes).axes or ()]
+    stride = old.stride
+    split: list[Axis] = []
+    for size in reversed(named):
+        split.insert(0, Axis(size, stride))
+        stride = None if stride is None else stride.times(size)
+    return Layout((*layout.axes[:position], *split, *layout.axes[position + 1 :]))
+
+
+def of_other_width(layout: Layout, old: int | None, new: int | None) -> Layout:
+    """`view(dtype)`, from so many bytes an element to so many others: the last axis grows or shrinks."""
+    if old is not None and old == new:
+        return layout
+    if old is None or new is None or not layout.axes or layout.form not in (Form.DENSE, Form.EMPTY):
+        return layout if layout.axes is None else Layout(None, layout.form)
+    *outer, last = layout.sizes or ()
+    return dense([*outer, last * old // new if isinstance(last, int) else None])
+
+
+def at_least(layout: Layout, rank: int) -> Layout:
+    """`atleast_2d` and its kin: axes of one element where there are too few."""
+    missing = None if layout.axes is None else rank - len(layout.axes)
+    if missing is None or missing <= 0:
+        return layout
+    at_end = rank == 3 and missing < 3
+    first = missing - at_end
+    return Layout((*[Axis(1, UNIT)] * first, *(layout.axes or ()), *[Axis(1, UNIT)] * at_end))
+
+
 def unsqueezed(layout: Layout, axis: int) -> Layout:
     """`unsqueeze(axis)`."""
     if layout.axes is None:
@@ -457,6 +519,8 @@ def expanded(layout: Layout, sizes: SequenceOf[Size] | None) -> Layout:
     """`expand(sizes)`: a stretched axis overlaps itself, which no plain copy can follow."""
     if layout.axes is None or sizes is None:
         return GAPPED_UNRANKED
+    if len(sizes) < len(layout.axes):  # torch refuses
+        return UNKNOWN_LAYOUT
     padded = [Axis(1, UNIT)] * (len(sizes) - len(layout.axes)) + list(layout.axes)
     out: list[Axis] = []
     for axis, size in zip(padded, sizes, strict=False):
@@ -556,7 +620,7 @@ def unfolded(layout: Layout, axis: int, size: Size, step: Size) -> Layout:
     """`unfold(axis, size, step)`: windows along an axis, dense only where they tile it."""
     position = None if layout.axes is None else _normal(axis, len(layout.axes))
     if layout.axes is None or position is None or not isinstance(size, int) or not isinstance(step, int):
-        return GAPPED_UNRANKED
+        return GAPPED_UNRANKED if size is None or size != step else UNKNOWN_LAYOUT  # windows side by side may tile it
     old = layout.axes[position]
     if not isinstance(old.size, int) or old.stride is None:
         return GAPPED_UNRANKED
@@ -566,10 +630,18 @@ def unfolded(layout: Layout, axis: int, size: Size, step: Size) -> Layout:
 
 
 def diagonal(layout: Layout) -> Layout:
-    """The main diagonal: gapped, unless it is a single element."""
-    if layout.axes is not None and len(layout.axes) == 2 and any(axis.size == 1 for axis in layout.axes):
-        return Layout((Axis(1, UNIT),))
-    return GAPPED_UNRANKED
+    """The diagonal of the first two axes: gapped, unless it is a single element or the two were a diagonal's own."""
+    if layout.axes is None or len(layout.axes) < 2:
+        return GAPPED_UNRANKED
+    first, second, *rest = layout.axes
+    if first.size == 1 or second.size == 1:
+        return Layout((*rest, Axis(1, UNIT)))
+    one, two = first.stride, second.stride
+    if one is None or two is None or one.symbols or two.symbols:
+        return GAPPED_UNRANKED
+    if not isinstance(first.size, int) or not isinstance(second.size, int):
+        return GAPPED_UNRANKED
+    return Layout((*rest, Axis(min(first.size, second.size), Stride(one.factor + two.factor), True)))
 
 
 def channels_last(layout: Layout) -> Layout:
@@ -604,7 +676,8 @@ def flattened(layout: Layout, start: int = 0, end: int = -1) -> Layout | None:
     if layout.form is Form.UNKNOWN:
         return UNKNOWN_LAYOUT
     if layout.axes is None:
-        return layout if layout.loose in (Form.DENSE, Form.EMPTY) else None
+        whole = dense([fresh_symbol()]) if (start, end) == (0, -1) else layout
+        return whole if layout.loose in (Form.DENSE, Form.EMPTY) else None
     rank = len(layout.axes)
     if layout.form not in (Form.DENSE, Form.EMPTY):
         return reshaped(layout, _flat_sizes(layout, start, end))

@@ -31,6 +31,7 @@ from h2dlint.facts.domain import (
     Value,
     alternatives,
     given,
+    is_named_tuple,
     join,
     mapped,
 )
@@ -75,6 +76,14 @@ def data_loader(args: list[Value], keywords: dict[str, Value], node: ast.Call, f
 def tensor_dataset(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame) -> Value:
     """A TensorDataset: a row of each of its tensors."""
     return Sequence(tuple(args))
+
+
+def default_collate(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame) -> Value:
+    """What torch makes of a list of samples: fresh tensors, in the containers that one sample has."""
+    samples = args[0] if args else given(keywords, "batch")
+    sample = samples.any_item() if isinstance(samples, Sequence) else NOTHING
+    trail = frame.trail(node, "default_collate", "`default_collate` makes fresh pageable tensors")
+    return _stacked(sample, trail)
 
 
 def _option(name: str, args: list[Value], keywords: dict[str, Value]) -> Value | None:
@@ -226,7 +235,7 @@ class _Handing:
             return _each_array(result, lambda array: self._marked(array, _LEFT_OUT.format(name=name), Pinning.LEFT_OUT))
         if not self._bases_are_known(value):
             return NOTHING
-        if _is_named_tuple(value):
+        if is_named_tuple(value):
             return Instance(value.info, tuple((name, self.on(held)) for name, held in value.fields or ()))
         return _each_array(value, lambda array: self._marked(array, _NO_METHOD.format(name=name), Pinning.LEFT_OUT))
 
@@ -251,8 +260,3 @@ class _Handing:
 
     def _trail(self, message: str, previous: Trail | None = None) -> Trail:
         return self._frame.trail(self._node, LABEL, message, previous)
-
-
-def _is_named_tuple(value: Instance) -> bool:
-    bases = [ast.unparse(base).rpartition(".")[2] for base in value.info.node.bases]
-    return "NamedTuple" in bases and value.fields is not None

@@ -11,7 +11,9 @@ from h2dlint.facts.domain import (
     NOTHING,
     Array,
     Const,
+    DType,
     Memory,
+    Named,
     Number,
     Sequence,
     Unknown,
@@ -22,8 +24,8 @@ from h2dlint.facts.domain import (
 from h2dlint.facts.flags import Truth, truth
 from h2dlint.facts.frame import Frame
 from h2dlint.facts.layout import DENSE_UNRANKED, Form, Layout
-from h2dlint.facts.operations import as_int, fresh, shape_sizes, view_layout
-from h2dlint.facts.torch_api import NUMPY_FRESH, NUMPY_VIEWS
+from h2dlint.facts.operations import as_int, fresh, numbers_of, shape_sizes, view_layout
+from h2dlint.facts.torch_api import DTYPES, NUMPY_FRESH, NUMPY_VIEWS, SAME_DTYPE
 
 _SHAPED = frozenset(["zeros", "ones", "empty", "full"])
 _PIECES: dict[str, int | None] = {"split": None, "array_split": None, "hsplit": 1, "vsplit": 0, "dsplit": 2}
@@ -49,7 +51,9 @@ def call_numpy(name: str, args: list[Value], keywords: dict[str, Value], node: a
     if last in _PIECES and args and isinstance(args[0], Array):
         return _pieces(last, args[0], args[1:], keywords, node, frame)
     if last == "frombuffer" and args and isinstance(args[0], Array):
-        return args[0].but(kind="ndarray", dtype=None, layout=Layout(None, args[0].layout.form))
+        dense = args[0].layout.form is Form.DENSE
+        layout = lay.dense([None]) if dense else Layout(None, args[0].layout.form)
+        return args[0].but(kind="ndarray", dtype=None, layout=layout)
     if last == "array" and "copy" in keywords and truth(keywords["copy"]) is not Truth.TRUE:
         return mapped(args[0] if args else NOTHING, lambda value: _as_ndarray(value, "asarray", keywords, node, frame))
     if last == "array" and args and isinstance(args[0], (Const, Number)):
@@ -61,7 +65,7 @@ def call_numpy(name: str, args: list[Value], keywords: dict[str, Value], node: a
     if last in NUMPY_VIEWS and args and isinstance(args[0], Array):
         return call_ndarray(args[0].but(kind="ndarray"), last, args[1:], keywords, node, frame)
     if last in NUMPY_FRESH or name.startswith("numpy.random."):
-        made = fresh_ndarray(last, _layout(last, args, keywords), node, frame)
+        made = fresh_ndarray(last, _layout(last, args, keywords), node, frame, _dtype(last, args, keywords))
         if (
             last == "meshgrid"
             or (last == "unique" and any(key.startswith("return_") for key in keywords))
@@ -124,12 +128,50 @@ def _fortran(value: Value, node: ast.AST, frame: Frame) -> Value:
     return value if lay.same_strides(value.layout, wanted) else fresh_ndarray("asfortranarray", wanted, node, frame)
 
 
-def fresh_ndarray(label: str, layout: Layout, node: ast.AST, frame: Frame) -> Array:
+def fresh_ndarray(label: str, layout: Layout, node: ast.AST, frame: Frame, dtype: str | None = None) -> Array:
     """An ordinary ndarray: pageable memory."""
     trail = frame.trail(node, label, f"`{label}` makes an ndarray in pageable memory")
-    return Array(
-        "ndarray", CPU, Memory.PAGEABLE, layout, trail, None, frame.interpreter.fresh_storage(), from_numpy=True
-    )
+    storage = frame.interpreter.fresh_storage()
+    return Array("ndarray", CPU, Memory.PAGEABLE, layout, trail, dtype, storage, from_numpy=True)
+
+
+_DTYPE_AT = {
+    "zeros": 1,
+    "ones": 1,
+    "empty": 1,
+    "full": 2,
+    "array": 1,
+    "asarray": 1,
+    "arange": 3,
+    "fromiter": 1,
+    "eye": 3,
+}
+"""Where a function of numpy takes the dtype; without it the first three make `float64`."""
+_FLOATS = frozenset(["zeros", "ones", "empty", "eye"])
+"""What these make without a dtype is `float64`."""
+_NAMES = {
+    "bool_": "bool", "intp": "int64", "single": "float32", "int_": "int64", "int": "int64", "long": "int64",
+    "float": "float64", "double": "float64", "half": "float16", "short": "int16", "byte": "int8", "ubyte": "uint8",
+}  # fmt: skip
+
+
+def dtype_named(value: Value | None) -> str | None:
+    """The dtype that numpy is asked for: `np.float32`, `"float32"`, `float`."""
+    if isinstance(value, DType):
+        return SAME_DTYPE.get(value.name, value.name)
+    name = value.name if isinstance(value, Named) else value.value if isinstance(value, Const) else None
+    if not isinstance(name, str):
+        return None
+    last = name.rpartition(".")[2]
+    last = _NAMES.get(last, last)
+    return last if last in DTYPES else None
+
+
+def _dtype(name: str, args: list[Value], keywords: dict[str, Value]) -> str | None:
+    """The dtype of what a function of numpy makes, where it shows."""
+    position = _DTYPE_AT.get(name, len(args))
+    asked = keywords.get("dtype", args[position] if position < len(args) else None)
+    return dtype_named(asked) if asked is not None else "float64" if name in _FLOATS else None
 
 
 def _layout(name: str, args: list[Value], keywords: dict[str, Value]) -> Layout:
@@ -147,12 +189,29 @@ def _as_ndarray(value: Value, name: str, keywords: dict[str, Value], node: ast.A
             if value.layout.form is Form.GAPPED or value.memory is Memory.PAGEABLE:
                 return fresh_ndarray(name, DENSE_UNRANKED, node, frame)
             return value.but(kind="ndarray", memory=Memory.UNKNOWN, layout=DENSE_UNRANKED)
-        if "dtype" in keywords and value.memory is not Memory.PAGEABLE:
-            return value.but(kind="ndarray", memory=Memory.UNKNOWN)
+        wanted = dtype_named(keywords.get("dtype"))
+        if "dtype" in keywords and value.memory is not Memory.PAGEABLE and (wanted is None or wanted != value.dtype):
+            return value.but(kind="ndarray", memory=Memory.UNKNOWN, dtype=wanted)
         return value.but(kind="ndarray")
     if isinstance(value, Sequence):
         return fresh_ndarray(name, DENSE_UNRANKED, node, frame)
     return Array("ndarray", CPU, Memory.UNKNOWN, DENSE_UNRANKED, from_numpy=True)
+
+
+_VIEWS = {
+    "transpose": "permuted",
+    "swapaxes": "transposed",
+    "moveaxis": "moved",
+    "squeeze": "squeezed",
+    "expand_dims": "unsqueezed",
+    "broadcast_to": "expanded",
+    "diagonal": "diagonal",
+    "atleast_1d": "at-least-1",
+    "atleast_2d": "at-least-2",
+    "atleast_3d": "at-least-3",
+}
+"""Views of an ndarray, by the shape of the row that is the same view of a tensor."""
+_TORCH_WORDS = {"axis": "dim"}
 
 
 def call_ndarray(
@@ -171,21 +230,25 @@ def call_ndarray(
             layout = view_layout("view", tensor, args if name == "reshape" else [Const(-1)], {})
             return array.but(layout=layout or DENSE_UNRANKED)
         return fresh_ndarray(name, DENSE_UNRANKED, node, frame)
-    if name in ("transpose", "swapaxes"):
-        layout = view_layout("permuted" if name == "transpose" else "transposed", tensor, args, {})
-        return array.but(layout=layout or lay.PERMUTED_UNRANKED)
-    if name == "squeeze":
-        return array.but(layout=Layout(None, array.layout.form))
+    if name in _VIEWS:
+        shape = "reversed" if name == "transpose" and not args and not keywords else _VIEWS[name]
+        axes = {_TORCH_WORDS.get(key, key): value for key, value in keywords.items()}
+        layout = view_layout(shape, tensor, args, axes)
+        return array.but(layout=layout or Layout(None, array.layout.form))
     if name == "astype":
-        if "copy" in keywords and array.memory is not Memory.PAGEABLE:
-            return array.but(memory=Memory.UNKNOWN)
-        return _copied(array, name, node, frame)
+        wanted = dtype_named(args[0] if args else keywords.get("dtype"))
+        kept = "copy" in keywords and truth(keywords["copy"]) is not Truth.TRUE
+        if kept and wanted is not None and wanted == array.dtype:
+            return array
+        if kept and array.memory is not Memory.PAGEABLE and (wanted is None or array.dtype is None):
+            return array.but(memory=Memory.UNKNOWN, dtype=wanted)
+        return mapped(_copied(array, name, node, frame), lambda made: _of_dtype(made, wanted))
     if name in ("fill", "sort", "put", "resize", "partition", "itemset"):
         events.write(frame, array, node)
         return Const(None)
     events.read(frame, [array], node)
     if name in ("item", "tolist"):
-        return Unknown(why="number") if name == "item" else Sequence(None, Unknown(why="number"))
+        return Unknown(why="number") if name == "item" else numbers_of(array)
     if (
         name in ("sum", "max", "min", "mean", "prod", "argmax", "argmin", "std", "any", "all")
         and not args
@@ -195,6 +258,10 @@ def call_ndarray(
     if name in NUMPY_FRESH:
         return _copied(array, name, node, frame)
     return NOTHING
+
+
+def _of_dtype(value: Value, dtype: str | None) -> Value:
+    return value.but(dtype=dtype) if isinstance(value, Array) else value
 
 
 def _copied(array: Array, name: str, node: ast.AST, frame: Frame) -> Value:

@@ -27,6 +27,7 @@ from h2dlint.facts.domain import (
     Named,
     Number,
     Sequence,
+    Strides,
     Tag,
     Trail,
     Unknown,
@@ -229,6 +230,8 @@ def factory_layout(row: Op, name: str, args: list[Value], keywords: dict[str, Va
     if row.shape == "scalar":
         return lay.dense([])
     if row.shape == "strided" and len(args) > 1:
+        if isinstance(args[1], Strides):
+            return args[1].layout
         sizes, strides = shape_sizes([args[0]]), shape_sizes([args[1]])
         return lay.strided(sizes, strides) if sizes is not None and strides is not None else lay.UNKNOWN_LAYOUT
     return DENSE_UNRANKED
@@ -274,12 +277,6 @@ def data_layout(data: Value) -> Layout:
         if level.items is None:
             sizes.append(level.length)
             level = level.item
-            if not isinstance(level, (Sequence, Const, Number)):
-                return (
-                    lay.dense(sizes)
-                    if isinstance(level, Unknown) and len(sizes) == 1 and level.why == "number"
-                    else DENSE_UNRANKED
-                )
             continue
         sizes.append(len(level.items))
         if not level.items:
@@ -288,6 +285,15 @@ def data_layout(data: Value) -> Layout:
     if isinstance(level, (Const, Number)) or (isinstance(level, Unknown) and level.why == "number"):
         return lay.dense(sizes)
     return DENSE_UNRANKED
+
+
+def numbers_of(value: Value) -> Value:
+    """`x.tolist()`: a list for each axis; of a tensor of unknown rank it is taken for one."""
+    sizes = value.layout.sizes if isinstance(value, Array) else None
+    made: Value = Unknown(why="number")
+    for size in (None,) if sizes is None else reversed(sizes):
+        made = Sequence(None, made, size)
+    return made
 
 
 def data_dtype(data: Value) -> str | None:
@@ -308,8 +314,6 @@ def view_layout(shape: str, array: Array, args: list[Value], keywords: dict[str,
 
 
 def _view(layout: Layout, args: list[Value], keywords: dict[str, Value]) -> Layout | None:
-    if len(args) == 1 and isinstance(args[0], DType):
-        return layout if layout.rank is None else Layout(None, layout.form)
     return lay.reshaped(layout, shape_sizes(args) if args else None)
 
 
@@ -387,6 +391,12 @@ def ordered(layout: Layout, order: str) -> Layout:
     return DENSE_UNRANKED if layout.sizes is None else lay.dense(layout.sizes)
 
 
+def _unflatten(layout: Layout, args: list[Value], keywords: dict[str, Value]) -> Layout:
+    axis = _axis(args, keywords, 0, 0)
+    sizes = shape_sizes([keywords["sizes"]] if "sizes" in keywords else args[1:2])
+    return Layout(None, layout.form) if axis is None else lay.unflattened(layout, axis, sizes)
+
+
 def _flatten(layout: Layout, args: list[Value], keywords: dict[str, Value]) -> Layout | None:
     start, end = _axis(args, keywords, 0, 0, "start_dim"), _axis(args, keywords, 1, -1, "end_dim")
     return lay.flattened(layout, 0 if start is None else start, -1 if end is None else end)
@@ -394,6 +404,12 @@ def _flatten(layout: Layout, args: list[Value], keywords: dict[str, Value]) -> L
 
 _VIEWS: dict[str, Callable[[Layout, list[Value], dict[str, Value]], Layout | None]] = {
     "same": lambda layout, args, keywords: layout,
+    "like-other": lambda layout, args, keywords: lay.reshaped(layout, _target_sizes(args or [*keywords.values()])),
+    "unflattened": _unflatten,
+    "at-least-1": lambda layout, args, keywords: lay.at_least(layout, 1),
+    "at-least-2": lambda layout, args, keywords: lay.at_least(layout, 2),
+    "at-least-3": lambda layout, args, keywords: lay.at_least(layout, 3),
+    "last-two": lambda layout, args, keywords: lay.last_two_swapped(layout),
     "unranked": lambda layout, args, keywords: Layout(None, layout.form),
     "diagonal": lambda layout, args, keywords: lay.GAPPED_UNRANKED if args or keywords else lay.diagonal(layout),
     "unfolded": _unfold,
@@ -430,7 +446,7 @@ def pieces(
         axis = _axis(args, keywords, 0, 0)
         layout = lay.UNKNOWN_LAYOUT if axis is None else lay.selected(array.layout, axis)
     else:
-        fixed = {"columns": 1, "rows": 0}.get(row.shape)
+        fixed = {"columns": 0 if array.layout.rank == 1 else 1, "rows": 0}.get(row.shape)
         axis = fixed if fixed is not None else _axis(args, keywords, 1, 0)
         size = _piece_size(array.layout, row.shape, axis, args, keywords)
         layout = lay.UNKNOWN_LAYOUT if axis is None else lay.divided(array.layout, axis, size)
@@ -565,6 +581,8 @@ def densified(
         layout = array.layout if same else None
     else:
         layout = view_layout(row.shape, array, args, keywords)
+        copied = DENSE_UNRANKED if array.layout.sizes is None else lay.dense(array.layout.sizes)
+        target = view_layout(row.shape, array.but(layout=copied), args, keywords) or DENSE_UNRANKED
     if layout is not None and form is not Form.UNKNOWN:
         return array.but(layout=layout)
     if form in (Form.UNKNOWN, Form.MAYBE_GAPPED) and array.memory is not Memory.PAGEABLE and array.device.is_cpu:
@@ -590,13 +608,12 @@ def cast(
             memory=Memory.UNKNOWN,
             trail=frame.trail(node, label, f"`{label}` may make a fresh pageable tensor", array.trail),
         )
-    sizes = array.layout.sizes
     made = fresh(
         [array],
         node,
         label,
         frame,
-        layout=DENSE_UNRANKED if sizes is None else lay.dense(sizes),
+        layout=lay.like(array.layout),
         dtype=dtype,
         index_built=array.index_built and exact,
     )
@@ -675,6 +692,7 @@ def torch_call(
         if name in _PICKS and isinstance(result, Array):
             result = result.but(picked=node)
         several = row.effect is Effect.FRESH_PAIR and _gives_several(name, args, keywords)
+        several = several or (name == "where" and not args and not keywords)
         return Sequence(None, result, may_be_tuple=True) if several else result
     return mapped(receiver, lambda inner: _one_call(row, name, inner, args, keywords, node, frame))
 
@@ -726,7 +744,10 @@ def fresh_of(row: Op, name: str, operands: list[Value], node: ast.AST, frame: Fr
     if not inputs:
         return unknown_tensor() if name in _JOINING else Unknown()
     index_built = row.index and not hidden and all(array.index_built for array in inputs)
-    if name in MAY_ALIAS and any(array.memory is Memory.PINNED for array in inputs):
+    if name == "meshgrid" and len(inputs) > 1 and all(array.memory is Memory.PINNED for array in inputs):
+        trail = frame.trail(node, name, "`meshgrid` stretches each one over the others' axes", inputs[0].trail)
+        return inputs[0].but(layout=lay.GAPPED_UNRANKED, storage=0, index_built=False, trail=trail)
+    if name in MAY_ALIAS and len(inputs) == 1 and inputs[0].memory is Memory.PINNED:
         return inputs[0].but(memory=Memory.UNKNOWN, layout=lay.UNKNOWN_LAYOUT, storage=0, index_built=False)
     dtype = (
         "bool"
@@ -735,12 +756,12 @@ def fresh_of(row: Op, name: str, operands: list[Value], node: ast.AST, frame: Fr
         if name in _KEEPS_DTYPE and all(array.dtype == inputs[0].dtype for array in inputs)
         else None
     )
-    sizes = inputs[0].layout.sizes if name == "clone" and len(inputs) == 1 else None
+    sizes = common_sizes(inputs) if name in _ELEMENTWISE else None
     if whole:
         sizes = ()
-    if sizes is None and name in _ELEMENTWISE:
-        sizes = common_sizes(inputs)
     layout = DENSE_UNRANKED if sizes is None else lay.dense(sizes)
+    if len(inputs) == 1 and not whole and (name == "clone" or name in _ELEMENTWISE):
+        layout = lay.like(inputs[0].layout)
     return fresh(inputs, node, name, frame, layout=layout, dtype=dtype, index_built=index_built, unknown_inputs=hidden)
 
 
@@ -786,7 +807,18 @@ _ELEMENTWISE = frozenset(
     ]
 )
 _OF_SEVERAL = frozenset(
-    ["cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "column_stack", "pad_sequence"]
+    [
+        "cat",
+        "concat",
+        "concatenate",
+        "stack",
+        "hstack",
+        "vstack",
+        "row_stack",
+        "dstack",
+        "column_stack",
+        "pad_sequence",
+    ]
 )
 """What these make is a tensor of its own: none of the joined ones went on in it."""
 
@@ -897,15 +929,7 @@ def _one_call(
     if row.effect is Effect.DENSIFY:
         return densified(inner, row, name, args, keywords, node, frame)
     if row.effect is Effect.CAST:
-        other = args[0] if args else None
-        dtype = (
-            other.dtype
-            if row.shape == "other" and isinstance(other, Array)
-            else row.shape
-            if row.shape != "other"
-            else None
-        )
-        return cast(inner, dtype, node, name, frame, exact=row.index)
+        return cast(inner, row.shape, node, name, frame, exact=row.index)
     if row.effect is Effect.PIECES:
         return pieces(inner, row, args, keywords, node, name, frame)
     if row.effect is Effect.NUMPY:
@@ -927,9 +951,13 @@ def _viewed(
         source = args[0] if args else None
         if isinstance(source, Array):
             sizes, strides = (shape_sizes([args[2]]), shape_sizes([args[3]])) if len(args) > 3 else (None, None)
-            layout = lay.strided(sizes, strides) if sizes is not None and strides is not None else DENSE_UNRANKED
+            layout = lay.strided(sizes, strides) if sizes is not None and strides is not None else source.layout
             return source.but(kind="tensor", layout=layout)
         return NOTHING
+    if row.shape == "view" and len(args) == 1 and isinstance(args[0], DType):
+        dtype = dtype_of(args[0])
+        layout = lay.of_other_width(inner.layout, DTYPES.get(inner.dtype or ""), DTYPES.get(dtype or ""))
+        return inner.but(layout=layout, dtype=dtype)
     if row.shape == "component" and lay.element_count(inner.layout) == 1:
         return inner.but(dtype=None)
     if row.shape == "component" and (name == "real" or name == "imag") and inner.dtype in _REAL_DTYPES:

@@ -86,7 +86,7 @@ FACTORIES: dict[str, Op] = {
     **_rows(Effect.DATA, "Tensor", dtype="float32"),
     **_rows(Effect.FROM_HOST, "from_numpy from_dlpack frombuffer"),
     **_rows(Effect.PRIVATE, "load from_file"),
-    **_rows(Effect.QUERY, "is_tensor is_storage is_nonzero numel get_default_dtype"),
+    **_rows(Effect.QUERY, "is_tensor is_storage numel get_default_dtype"),
 }
 """Functions of the module `torch` that start from host values."""
 
@@ -100,14 +100,16 @@ METHODS: dict[str, Op] = {
     ),
     **_rows(Effect.VIEW, "rename refine_names as_subclass set_ resize_ resize_as_ share_ coalesce_", shape="same"),
     **_rows(Effect.VIEW, "view", shape="view", index=True),
-    **_rows(Effect.VIEW, "view_as _unsafe_view", shape="unranked", index=True),
+    **_rows(Effect.VIEW, "view_as", shape="like-other", index=True),
+    **_rows(Effect.VIEW, "_unsafe_view", shape="view", index=True),
     **_rows(Effect.VIEW, "unsqueeze", shape="unsqueezed", index=True),
     **_rows(Effect.VIEW, "squeeze", shape="squeezed", index=True),
     **_rows(Effect.VIEW, "expand", shape="expanded", index=True),
     **_rows(Effect.VIEW, "expand_as broadcast_to", shape="stretched", index=True),
     **_rows(Effect.VIEW, "permute", shape="permuted", index=True),
     **_rows(Effect.VIEW, "transpose swapaxes swapdims", shape="transposed", index=True),
-    **_rows(Effect.VIEW, "t T mT H mH adjoint", shape="reversed", index=True),
+    **_rows(Effect.VIEW, "t T H", shape="reversed", index=True),
+    **_rows(Effect.VIEW, "mT mH adjoint", shape="last-two", index=True),
     **_rows(Effect.VIEW, "movedim moveaxis", shape="moved", index=True),
     **_rows(Effect.VIEW, "select", shape="selected", index=True),
     **_rows(Effect.VIEW, "narrow", shape="narrowed", index=True),
@@ -116,8 +118,11 @@ METHODS: dict[str, Op] = {
     **_rows(Effect.VIEW, "as_strided", shape="strided"),
     **_rows(Effect.VIEW, "real imag", shape="component"),
     **_rows(Effect.VIEW, "conj", shape="same", index=True),
-    **_rows(Effect.VIEW, "unflatten", shape="unranked", index=True),
-    **_rows(Effect.VIEW, "view_as_real view_as_complex atleast_1d atleast_2d atleast_3d", shape="unranked", index=True),
+    **_rows(Effect.VIEW, "unflatten", shape="unflattened", index=True),
+    **_rows(Effect.VIEW, "view_as_real view_as_complex", shape="unranked", index=True),
+    **_rows(Effect.VIEW, "atleast_1d", shape="at-least-1", index=True),
+    **_rows(Effect.VIEW, "atleast_2d", shape="at-least-2", index=True),
+    **_rows(Effect.VIEW, "atleast_3d", shape="at-least-3", index=True),
     **_rows(Effect.PIECES, "split split_with_sizes", shape="split", index=True),
     **_rows(Effect.PIECES, "chunk tensor_split", shape="chunk", index=True),
     **_rows(Effect.PIECES, "hsplit dsplit", shape="columns", index=True),
@@ -126,7 +131,7 @@ METHODS: dict[str, Op] = {
     # The same tensor where its layout allows it
     **_rows(Effect.DENSIFY, "contiguous", shape="same", index=True),
     **_rows(Effect.DENSIFY, "reshape", shape="view", index=True),
-    **_rows(Effect.DENSIFY, "reshape_as", shape="unranked", index=True),
+    **_rows(Effect.DENSIFY, "reshape_as", shape="like-other", index=True),
     **_rows(Effect.DENSIFY, "flatten", shape="flattened", index=True),
     **_rows(Effect.DENSIFY, "ravel", shape="raveled", index=True),
     # Casts
@@ -142,14 +147,13 @@ METHODS: dict[str, Op] = {
     **_rows(Effect.CAST, "bool", shape="bool", index=True),
     **_rows(Effect.CAST, "cfloat", shape="complex64"),
     **_rows(Effect.CAST, "cdouble", shape="complex128"),
-    **_rows(Effect.CAST, "type_as", shape="other"),
     # Fresh results: integer and boolean index arithmetic, exact on every device
     **_rows(
         Effect.FRESH,
         "add sub subtract mul multiply neg floor_divide remainder fmod bitwise_and bitwise_or bitwise_xor bitwise_not "
         "logical_and logical_or logical_not logical_xor eq ne lt le gt ge maximum minimum clamp clamp_min clamp_max "
-        "abs square cat concat concatenate stack hstack vstack dstack column_stack where cumsum cumprod sum prod "
-        "amax amin argmax argmin repeat tile flip fliplr flipud roll rot90 tril triu masked_fill "
+        "abs square cat concat concatenate stack hstack vstack row_stack dstack column_stack where cumsum cumprod sum "
+        "prod amax amin argmax argmin repeat tile flip fliplr flipud roll rot90 tril triu masked_fill "
         "index_select gather take take_along_dim cartesian_prod clone diag diff "
         "bitwise_left_shift bitwise_right_shift pow diag_embed scatter scatter_add index_add index_copy index_fill "
         "clip block_diag combinations any all isin argsort",
@@ -169,7 +173,7 @@ METHODS: dict[str, Op] = {
         "logcumsumexp quantile nanmean nansum nanmedian hypot deg2rad rad2deg sinc select_scatter slice_scatter "
         "poisson heaviside gcd lcm corrcoef cov renorm trapezoid cumulative_trapezoid erfinv erfc logit sgn msort "
         "logaddexp digamma lgamma pixel_unshuffle xlogy special_erf group_norm batch_norm instance_norm "
-        "expm1 log1p log2 log10 exp2 float_power addcmul addcdiv inverse pinverse det svd lstsq",
+        "expm1 log1p log2 log10 exp2 float_power addcmul addcdiv inverse pinverse det svd lstsq matrix_exp",
     ),
     **_rows(
         Effect.FRESH_PAIR,
@@ -187,8 +191,8 @@ METHODS: dict[str, Op] = {
     # Host side
     **_rows(Effect.NUMPY, "numpy __array__"),
     **_rows(Effect.PIN, "pin_memory"),
-    **_rows(Effect.HOST_READ, "item tolist __bool__ __int__ __float__ __index__"),
-    **_rows(Effect.TRANSFER, "to cpu cuda npu xpu hpu musa mlu ipu sdaa copy_ type"),
+    **_rows(Effect.HOST_READ, "equal allclose is_nonzero item tolist __bool__ __int__ __float__ __index__"),
+    **_rows(Effect.TRANSFER, "to cpu cuda npu xpu hpu musa mlu ipu sdaa copy_ type type_as"),
     **_rows(
         Effect.QUERY,
         "size stride dim ndimension numel nelement element_size is_contiguous is_pinned storage_offset data_ptr "
@@ -275,10 +279,21 @@ MAY_ALIAS: frozenset[str] = frozenset(["einsum", "meshgrid", "cartesian_prod"])
 WAITS: frozenset[str] = frozenset(
     [
         "nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "bincount", "histc", "combinations",
-        "equal", "allclose", "is_nonzero", "repeat_interleave", "one_hot",
+        "equal", "allclose", "is_nonzero", "repeat_interleave", "one_hot", "cov", "corrcoef", "to_sparse",
+        "inverse", "pinverse", "matrix_exp", "unravel_index",
     ]
 )  # fmt: skip
 """Calls whose result's size or value the host must know: on a device they wait (measured)."""
+
+WAITING_FUNCTIONS: frozenset[str] = frozenset(
+    f"torch.linalg.{name}"
+    for name in (
+        "cholesky", "cond", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "lu_factor", "matrix_rank", "pinv",
+        "solve", "svd",
+    )
+) | {"torch.cholesky", "torch.svd"}  # fmt: skip
+"""The same for functions that are no methods: most look on the host whether a matrix could be taken apart (measured;
+the variants in `_ex` do not)."""
 
 WITHOUT_WAIT: dict[str, str] = {"repeat_interleave": "output_size", "one_hot": "num_classes"}
 """The argument that tells the size beforehand."""
@@ -313,6 +328,7 @@ TAKES_NUMBERS: frozenset[str] = frozenset(
         "concatenate",
         "hstack",
         "vstack",
+        "row_stack",
         "dstack",
         "column_stack",
         "clone",
@@ -349,7 +365,12 @@ NUMPY_VIEWS: frozenset[str] = frozenset(
         "asanyarray",
         "ascontiguousarray",
         "atleast_1d",
+        "atleast_2d",
+        "atleast_3d",
+        "broadcast_to",
+        "diagonal",
         "expand_dims",
+        "moveaxis",
     ]
 )
 NUMPY_FRESH: frozenset[str] = frozenset(
@@ -452,6 +473,7 @@ NUMPY_FRESH: frozenset[str] = frozenset(
         "setdiff1d",
         "ediff1d",
         "column_stack",
+        "row_stack",
         "dstack",
         "block",
         "outer",

@@ -22,12 +22,14 @@ from h2dlint.facts.domain import (
     Number,
     PinnedTest,
     Sequence,
+    Strides,
     Trail,
     Unknown,
     Value,
     alternatives,
     arrays_of,
     given,
+    join,
     mapped,
 )
 from h2dlint.facts.flags import Truth, truth
@@ -36,6 +38,7 @@ from h2dlint.facts.layout import DENSE_UNRANKED, Form, Symbol
 from h2dlint.facts.operations import (
     allocate,
     as_int,
+    cast,
     data_dtype,
     data_layout,
     device_of,
@@ -57,6 +60,7 @@ from h2dlint.facts.torch_api import (
     METHODS,
     STREAM_MODULES,
     TAKES_NUMBERS,
+    WAITING_FUNCTIONS,
     WAITS,
     WITHOUT_WAIT,
     Effect,
@@ -97,7 +101,11 @@ def call_torch(name: str, args: list[Value], keywords: dict[str, Value], node: a
     if row is None or row.effect in (Effect.TRANSFER, Effect.HOST_READ):
         for value in args:
             events.read_value(frame, value, node)
+        if args and (rest in WAITS or name in WAITING_FUNCTIONS):
+            transfers.read_back(args[0], rest, node, frame)
         return NOTHING
+    if args and name in WAITING_FUNCTIONS:
+        transfers.read_back(args[0], rest, node, frame)
     if not args:
         first = next((keywords.pop(key) for key in ("input", "tensors", "tensor") if key in keywords), NOTHING)
         args = [first]
@@ -160,10 +168,7 @@ def _like(row: Op, name: str, base: Value, keywords: dict[str, Value], node: ast
     if array is not None and array.kind == "ndarray":
         array = array.but(device=CPU)
     device = array.device if array is not None else device_of(base) if isinstance(base, Unknown) else Device("")
-    sizes = array.layout.sizes if array is not None else None
-    layout = DENSE_UNRANKED if sizes is None else lay.dense(sizes)
-    if array is not None and array.layout.form is Form.PERMUTED:
-        layout = array.layout
+    layout = DENSE_UNRANKED if array is None else lay.like(array.layout)
     dtype = dtype_of(keywords["dtype"]) if "dtype" in keywords else array.dtype if array is not None else None
     built = row.index and array is not None and array.index_built
     return allocate(
@@ -279,7 +284,8 @@ def _maybe_alias(
 def _from_host(name: str, data: Value, node: ast.expr, frame: Frame) -> Value:
     """`from_numpy`, `from_dlpack`: the argument's own memory (FACTS, 8)."""
     if isinstance(data, Array):
-        return _hiding(data.but(kind="tensor", trail=_numpy_trail(data, name, node, frame)))
+        layout = lay.dense([None]) if name == "frombuffer" and data.layout.form is Form.DENSE else data.layout
+        return _hiding(data.but(kind="tensor", layout=layout, trail=_numpy_trail(data, name, node, frame)))
     if name == "from_dlpack":
         return NOTHING
     if isinstance(node, ast.Call) and node.args and _computes(node.args[0], data):
@@ -380,6 +386,8 @@ def call_method(
         return transfers.read_on_host(receiver, name, node, frame)
     if row.effect is Effect.QUERY:
         return _query(receiver, name, args, key)
+    if row.effect is Effect.PRIVATE and key:
+        return _moved_in_place(row, receiver, name, node, frame, key)
     if row.effect in (Effect.FACTORY, Effect.DATA):
         base = (
             receiver
@@ -409,6 +417,10 @@ def _knowing_its_size(
 
 def _asks_for_size(name: str, args: list[Value], keywords: dict[str, Value]) -> bool:
     """Whether a call asks a device for the size of its result, or for a truth: nobody tells it beforehand."""
+    if name == "repeat_interleave" and args and isinstance(args[0], (Const, Number)):
+        return False
+    if name == "where":  # of a condition alone: where it holds
+        return not args and not keywords
     told = WITHOUT_WAIT.get(name)
     return name in WAITS and not (told is not None and (told in keywords or (name == "one_hot" and bool(args))))
 
@@ -433,6 +445,14 @@ def _reshape_in_place(
     if key:
         frame.assign(key, result, node)
     return result
+
+
+def _moved_in_place(row: Op, receiver: Value, name: str, node: ast.Call, frame: Frame, key: str) -> Value:
+    """`share_memory_`: the tensor itself lies in other memory from here on."""
+    moved = torch_call(row, name, receiver, [], {}, node, frame)
+    if isinstance(receiver, Array):
+        frame.assign(key, moved, node)
+    return moved
 
 
 _RANDOM_FILLS = frozenset(
@@ -482,9 +502,30 @@ def _transfer(
 ) -> Value:
     if name == "copy_":
         return transfers.copy_into(receiver, args, keywords, node, frame)
+    if name == "type_as":
+        return _to_that_of(receiver, args, keywords, node, frame)
     if name == "type":
         return _legacy_type(receiver, args, keywords, node, frame)
     return transfers.move(receiver, name, args, keywords, node, frame)
+
+
+def _to_that_of(receiver: Value, args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame) -> Value:
+    """`x.type_as(other)`: a cast, and where the other lies elsewhere a move that waits."""
+    given = args[0] if args else keywords.get("other", NOTHING)
+    ways = [
+        (_as_other(here.value, there.value, node, frame), here.tags + there.tags)
+        for here in alternatives(receiver)
+        for there in alternatives(given)
+    ]
+    return join([value for value, _ in ways], [tags for _, tags in ways])
+
+
+def _as_other(value: Value, other: Value, node: ast.Call, frame: Frame) -> Value:
+    if not isinstance(value, Array) or not isinstance(other, Array):
+        return Unknown(getattr(value, "key", ""))
+    if value.device == other.device or (value.device.is_accelerator and other.device.is_accelerator):
+        return cast(value, other.dtype, node, "type_as", frame)
+    return transfers.move(value, "type_as", [other], {}, node, frame)
 
 
 def _legacy_type(receiver: Value, args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame) -> Value:
@@ -496,6 +537,9 @@ def _legacy_type(receiver: Value, args: list[Value], keywords: dict[str, Value],
         rest = {key: value for key, value in keywords.items() if key == "non_blocking"}
         if len(args) > 1:
             rest["non_blocking"] = args[1]
+        named = FACTORIES.get(parts[2])
+        if named is not None and named.dtype:
+            rest["dtype"] = DType(named.dtype)
         return transfers.move(receiver, "type", [DeviceValue(Device(parts[1]))], rest, node, frame)
     if isinstance(first, DType):
         return transfers.move(
@@ -531,6 +575,10 @@ def _query(receiver: Value, name: str, args: list[Value], key: str) -> Value:
         return Unknown(why="number") if count is None else Const(count)
     if name in ("dim", "ndimension") and isinstance(receiver, Array) and receiver.layout.rank is not None:
         return Const(receiver.layout.rank)
+    if name == "is_contiguous" and not args and isinstance(receiver, Array):
+        return _is_row_major(receiver)
+    if name == "stride" and not args and isinstance(receiver, Array):
+        return Strides(receiver.layout)
     if name == "data_ptr" and any(array.storage for array in arrays_of(receiver)):
         return mapped(receiver, _address)
     if name in (
@@ -549,6 +597,15 @@ def _query(receiver: Value, name: str, args: list[Value], key: str) -> Value:
             f"{receiver.key}.{name}" if isinstance(receiver, Unknown) and receiver.key and not args else "", "number"
         )
     return NOTHING
+
+
+def _is_row_major(array: Array) -> Value:
+    """`x.is_contiguous()`, where the layout is known and not only taken for dense."""
+    form = array.layout.form
+    if form in (Form.GAPPED, Form.PERMUTED):
+        return Const(False)
+    known = array.layout.axes is not None or array.memory is not Memory.UNKNOWN
+    return Const(True) if form is Form.DENSE and known else NOTHING
 
 
 def _size(receiver: Value, args: list[Value]) -> Value:
@@ -671,6 +728,9 @@ _SPECIAL = {
     "torch.nn.parameter.Parameter": _parameter,
     "torch._foreach_copy_": _foreach_copy,
     "torch.utils.data.DataLoader": loaders.data_loader,
+    "torch.utils.data.default_collate": loaders.default_collate,
+    "torch.utils.data.dataloader.default_collate": loaders.default_collate,
+    "torch.utils.data._utils.collate.default_collate": loaders.default_collate,
     "torch.utils.data.TensorDataset": loaders.tensor_dataset,
     "torch.utils.data.dataloader.DataLoader": loaders.data_loader,
 }

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from h2dlint.facts import events, pitfalls
 from h2dlint.facts.backends import Fact, cell, name_of
-from h2dlint.facts.copies import Direction, HazardKind, Pitfall, Verdict
+from h2dlint.facts.copies import Cause, Direction, HazardKind, Pitfall, Verdict
 from h2dlint.facts.domain import (
     ACCELERATOR,
     CPU,
@@ -37,11 +37,12 @@ from h2dlint.facts.domain import (
     Value,
     alternatives,
     arrays_of,
+    mapped,
     unknown_tensor,
 )
 from h2dlint.facts.flags import Truth, truth
 from h2dlint.facts.frame import Frame, key_of
-from h2dlint.facts.layout import DENSE_UNRANKED, Form, Layout, dense, same_strides
+from h2dlint.facts.layout import DENSE_UNRANKED, Form, like, same_strides
 from h2dlint.facts.operations import (
     cast,
     combinations,
@@ -50,6 +51,7 @@ from h2dlint.facts.operations import (
     fresh,
     is_none,
     memory_order,
+    numbers_of,
     ordered,
     with_tags,
 )
@@ -439,7 +441,7 @@ def _fetch(array: Array, dtype: str | None, site: Site) -> Value:
         storage=_made_pinned(site.frame),
         part="",
         index_built=False,
-        layout=array.layout if array.layout.form in (Form.DENSE, Form.PERMUTED, Form.EMPTY) else _made_dense(array),
+        layout=like(array.layout),
         trail=site.frame.trail(site.node, site.name, f"`.{site.name}` fetches it from the device {how}", array.trail),
     )
     if array.layout.form is Form.EMPTY:
@@ -449,12 +451,17 @@ def _fetch(array: Array, dtype: str | None, site: Site) -> Value:
             site,
             unproven(Direction.D2H, f"whether `{name_of(array.device, site.backend)}` waits here is not known", host),
         )
-    elif site.asked and array.layout.form is Form.PERMUTED and _casts(array.dtype, dtype):
-        record(site, unproven(Direction.D2H, "it changes both the dtype and the order of the axes", host))
+    elif site.asked and host.layout.form is Form.PERMUTED and not _runs_alike(array, dtype):
+        record(site, Ruling(Verdict.FAKE_ASYNC, Direction.D2H, (Cause.GAPPED,), host))
     else:
         verdict = Verdict.ASYNC if site.asked else Verdict.BLOCKING
         record(replace(site, fetches=not site.asked), Ruling(verdict, Direction.D2H, (), host))
     return host
+
+
+def _runs_alike(array: Array, dtype: str | None) -> bool:
+    """Whether a permuted tensor is fetched as it lies: its elements without holes, and none of them converted."""
+    return array.layout.form is Form.PERMUTED and not _casts(array.dtype, dtype)
 
 
 def _made_pinned(frame: Frame) -> int:
@@ -462,10 +469,6 @@ def _made_pinned(frame: Frame) -> int:
     storage = frame.interpreter.fresh_storage()
     frame.allocated.add(storage)
     return storage
-
-
-def _made_dense(array: Array) -> Layout:
-    return DENSE_UNRANKED if array.layout.sizes is None else dense(array.layout.sizes)
 
 
 def _move_unknown(source: Value, array: Array | None, device: Device, dtype: str | None, site: Site) -> Value:
@@ -647,7 +650,8 @@ def _copy_ruling(target: Value, source: Value, receiver: ast.AST | None, site: S
     if _is_a_device(here, site) and there.is_cpu and isinstance(target, Array):
         layout = source.layout if isinstance(source, Array) else DENSE_UNRANKED
         casts = isinstance(source, Array) and _casts(source.dtype, target.dtype)
-        return download(target, site.asked, layout, here, site.backend, casts)
+        ruling = download(target, site.asked, layout, here, site.backend, casts)
+        return _as_far_as_shown(ruling, target, source, "source")
     if there.is_cpu and not here.is_cpu and isinstance(target, Array):
         ruling = download(target, True, backend=site.backend)
         # Into pinned, dense host memory nothing waits, wherever the source lies; else the source decides.
@@ -671,18 +675,23 @@ def _into_device(target: Value, source: Array, there: Device, site: Site) -> Rul
     layout = target.layout if isinstance(target, Array) else DENSE_UNRANKED
     casts = isinstance(target, Array) and _casts(source.dtype, target.dtype)
     ruling = upload(source, there, layout, site.asked, site.backend, casts)
-    hangs_on_target = source.memory is not Memory.PAGEABLE and source.layout.form is Form.PERMUTED
-    if hangs_on_target and not _order_is_shown(target) and ruling.verdict is Verdict.FAKE_ASYNC:
-        return unproven(Direction.H2D, "the layout of the destination cannot be followed", source)
+    return _as_far_as_shown(ruling, source, target, "destination")
+
+
+def _as_far_as_shown(ruling: Ruling, host: Array, device: Value, side: str) -> Ruling:
+    """The ruling, unless it hangs on the order of axes on the device, and that is not shown."""
+    hangs_on_order = host.memory is not Memory.PAGEABLE and host.layout.form is Form.PERMUTED
+    if hangs_on_order and not _order_is_shown(device) and ruling.verdict is Verdict.FAKE_ASYNC:
+        return unproven(ruling.direction, f"the layout of the {side} cannot be followed", host)
     return ruling
 
 
-def _order_is_shown(target: Value) -> bool:
+def _order_is_shown(value: Value) -> bool:
     """Whether the order of a tensor's axes is known: not of what came from somewhere, nor of what was made like it."""
-    if not isinstance(target, Array):
+    if not isinstance(value, Array):
         return False
-    made = target.trail
-    return target.layout.axes is not None or (made is not None and not made.label.endswith("_like"))
+    made = value.trail
+    return value.layout.axes is not None or (made is not None and not made.label.endswith("_like"))
 
 
 # Transfers that nobody asked to be asynchronous
@@ -705,8 +714,7 @@ def read_on_host(receiver: Value, name: str, node: ast.Call, frame: Frame) -> Va
                 Site(frame, node, name, operand, False, way.tags),
                 Ruling(Verdict.BLOCKING, Direction.D2H, (), way.value),
             )
-    number = Unknown(why="number")
-    return Sequence(None, number) if name == "tolist" else number
+    return mapped(receiver, numbers_of) if name == "tolist" else Unknown(why="number")
 
 
 def tested(value: Value, node: ast.expr, frame: Frame) -> Value:

@@ -82,8 +82,9 @@ def _from_pinned_or_unknown(source: Array, destination: Layout | None, casts: bo
 def _same_order(source: Layout, destination: Layout) -> bool:
     """Whether both views run through their memory in the same order of axes."""
     if source.axes is None or destination.axes is None:
-        return source.axes is None and destination.axes is None and destination.loose is Form.PERMUTED
-    return len(source.axes) == len(destination.axes) and _order(source) == _order(destination)
+        return source.axes is destination.axes and source.loose is destination.loose is Form.PERMUTED
+    holes = {Form.GAPPED, Form.MAYBE_GAPPED} & {source.form, destination.form}
+    return not holes and len(source.axes) == len(destination.axes) and _order(source) == _order(destination)
 
 
 def _order(layout: Layout) -> list[int]:
