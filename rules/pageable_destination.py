@@ -93,7 +93,9 @@ def _state(copy: Copy, maybe: bool) -> str:
     if Cause.GAPPED not in copy.causes:
         return "is pageable"
     if _is_fetched(copy):
-        return "has its axes in another order, and gaps or another dtype as well: torch fetches it through pageable memory"
+        return (
+            "has its axes in another order, and gaps or another dtype as well: torch fetches it through pageable memory"
+        )
     return "leaves gaps unless it spans whole rows" if maybe else "is not dense"
 
 

@@ -80,9 +80,20 @@ _WITH_PARTS = frozenset({Array, Sequence, Choice})
 """Values that are tensors, or may hold some."""
 
 
+def _merged(left: Mapping, right: Mapping) -> Mapping:
+    """`one | other`: of a key that both have, the other's value."""
+    others = [one for one in (left.item, right.item) if one is not None]
+    known = dict(right.items) if right.item is not None else {**dict(left.items), **dict(right.items)}
+    if right.item is not None:  # it may have any of the keys of the first
+        others += [value for key, value in left.items if key not in known]
+    return Mapping(tuple(known.items()), join(others) if others else None)
+
+
 def binary(left: Value, right: Value, op: ast.operator, node: ast.AST, frame: Frame) -> Value:
     """`left op right`: arithmetic on tensors makes fresh memory, on integers a size."""
     if type(left) not in _WITH_PARTS and type(right) not in _WITH_PARTS:
+        if type(left) is Mapping and type(right) is Mapping:
+            return _merged(left, right) if isinstance(op, ast.BitOr) else NOTHING
         return _number(left, right, op)
     if (type(left) is Choice or type(right) is Choice) and flat_arrays((left, right))[0]:
         ways = [

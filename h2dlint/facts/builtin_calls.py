@@ -34,7 +34,7 @@ from h2dlint.facts.domain import (
     mapped,
     under_key,
 )
-from h2dlint.facts.frame import Frame
+from h2dlint.facts.frame import Frame, key_of
 from h2dlint.facts.indexing import stored
 from h2dlint.facts.iteration import item_of
 from h2dlint.facts.layout import DENSE_UNRANKED, SliceIndex, Symbol, length_of
@@ -198,6 +198,13 @@ def _getattr(args: list[Value], keywords: dict[str, Value], node: ast.Call, fram
     return NOTHING
 
 
+def _setattr(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame, call: Call) -> Value:
+    key = key_of(node.args[0]) if node.args else ""
+    if key and len(args) == 3 and isinstance(args[1], Const) and isinstance(args[1].value, str):
+        frame.store_attribute(f"{key}.{args[1].value}", args[2], node)
+    return Const(None)
+
+
 def _map(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame, call: Call) -> Value:
     return Sequence(None, call(args[0], [item_of(arg, node, frame) for arg in args[1:]])) if len(args) > 1 else NOTHING
 
@@ -343,14 +350,33 @@ def _isinstance(args: list[Value], keywords: dict[str, Value], node: ast.Call, f
     value = args[0]
     if len(names) != len(kinds):
         return NOTHING
-    if isinstance(value, Array) and value.kind in ("tensor", "ndarray"):
-        mine = "Tensor" if value.kind == "tensor" else "ndarray"
-        return (
-            Const(mine in names)
-            if names <= {"Tensor", "ndarray", "list", "tuple", "dict", "str", "int", "float", "bool"}
-            else NOTHING
-        )
-    return NOTHING
+    mine, others = _types_of(value)
+    if mine <= names and mine:
+        return Const(True)
+    return Const(False) if mine and names <= others else NOTHING
+
+
+_TENSORS = frozenset({"Tensor", "ndarray"})
+_DICTS = frozenset({"dict", "Mapping", "MutableMapping", "OrderedDict", "defaultdict"})
+_LISTS = frozenset({"list", "tuple", "Sequence", "set", "frozenset"})
+_PLAIN = frozenset({"str", "bytes", "int", "float", "bool", "complex"})
+
+
+def _types_of(value: Value) -> tuple[frozenset[str], frozenset[str]]:
+    """The types that a value is of, all of which must be asked for to be sure, and those that it is not of."""
+    if isinstance(value, Array) and value.kind == "tensor":
+        return frozenset({"Tensor"}), _DICTS | _LISTS | _PLAIN | {"ndarray"}
+    if isinstance(value, Array) and value.kind == "ndarray":
+        return frozenset({"ndarray"}), _DICTS | _LISTS | _PLAIN | {"Tensor"}
+    if isinstance(value, Sequence):
+        return frozenset({"list", "tuple"}), _TENSORS | _DICTS | _PLAIN
+    if isinstance(value, Mapping):
+        return frozenset({"dict"}), _TENSORS | _LISTS | _PLAIN
+    if isinstance(value, Const) and value.value is None:
+        return frozenset({"NoneType"}), _TENSORS | _DICTS | _LISTS | _PLAIN
+    if isinstance(value, Const) and isinstance(value.value, str) and not value.soft:
+        return frozenset({"str"}), _TENSORS | _DICTS | _LISTS | (_PLAIN - {"str"})
+    return frozenset(), frozenset()
 
 
 def _type_variable(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame, call: Call) -> Value:
@@ -382,6 +408,7 @@ _RULES: dict[str, Rule] = {
     "builtins.next": _next,
     "builtins.iter": _iter,
     "builtins.getattr": _getattr,
+    "builtins.setattr": _setattr,
     "builtins.map": _map,
     "builtins.filter": _filter,
     "builtins.super": _super,

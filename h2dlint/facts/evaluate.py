@@ -18,6 +18,7 @@ from h2dlint.facts.domain import (
     Choice,
     Const,
     Function,
+    Instance,
     Mapping,
     PinnedTest,
     Sequence,
@@ -81,6 +82,8 @@ def _attribute(node: ast.Attribute, frame: Frame) -> Value:
         if found is not None:
             return found
     base = evaluate(node.value, frame)
+    if type(base) is Instance and frame.dotted:
+        base = frame.filled_since(base, key_of(node.value))
     if type(base) is Choice:
         found = mapped(without_none(base), lambda value: attribute_of(value, node, frame))
     else:

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from h2dlint.facts import events, flags, parts, streams
 from h2dlint.facts.annotations import declared_object
 from h2dlint.facts.arithmetic import binary
+from h2dlint.facts.attributes import instance_attribute
 from h2dlint.facts.calls import handed_over
 from h2dlint.facts.copies import Direction
 from h2dlint.facts.domain import (
@@ -521,18 +522,31 @@ def _while(statement: ast.While, frame: Frame) -> bool:
 def _with(statement: ast.With | ast.AsyncWith, frame: Frame) -> bool:
     outer_device, outer_stream = frame.default_device, frame.stream
     for item in statement.items:
+        outer, frame.entered = frame.entered, item.context_expr if item.optional_vars is not None else None
         value = evaluate(item.context_expr, frame)
+        frame.entered = outer
         frame.stream = streams.entered(value, item.context_expr, frame)
         if isinstance(value, DeviceValue):
             frame.default_device = value.device
         elif isinstance(value, Unknown) and "device" in value.key.rpartition(".")[2].lower():
             frame.default_device = Device("", value.key)
         if item.optional_vars is not None:
-            known = isinstance(value, (DeviceValue, Mapping))  # a dict: an open file of tensors
-            bind_target(item.optional_vars, value if known else NOTHING, frame)
+            bind_target(item.optional_vars, _entered(value, item.context_expr, frame), frame)
     goes_on = run_body(statement.body, frame)
     frame.default_device, frame.stream = outer_device, outer_stream
     return goes_on
+
+
+def _entered(value: Value, node: ast.expr, frame: Frame) -> Value:
+    """What a `with` binds: what `__enter__` returns, what a generator yields, what a `nullcontext` holds."""
+    if isinstance(value, Instance):
+        method = instance_attribute(value, "__enter__", node, frame)
+        if isinstance(method, Function):
+            return frame.interpreter.call_function(method, [], {}, frame, node, "")
+        return NOTHING
+    if isinstance(value, Sequence):
+        return value.any_item()
+    return value if isinstance(value, (Array, DeviceValue, Mapping)) else NOTHING  # a dict: an open file of tensors
 
 
 def _try(statement: ast.stmt, frame: Frame) -> bool:

@@ -127,6 +127,7 @@ class Frame:
         "depth",
         "dotted",
         "dotted_ends",
+        "entered",
         "env",
         "exhausted",
         "exits",
@@ -199,6 +200,8 @@ class Frame:
         """Objects of classes of other modules that were made here."""
         self.unused: ast.expr | None = None
         """The expression that is a statement of its own: nobody sees its value."""
+        self.entered: ast.expr | None = None
+        """The expression whose object a `with` enters and names."""
         self.stream = ""
         """The stream that a `with` has made current (streams.py); empty for the one that was current already."""
         self.exits: list[Value] = []

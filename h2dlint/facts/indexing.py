@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from h2dlint.facts import events, parts, pitfalls
 from h2dlint.facts import layout as lay
+from h2dlint.facts.attributes import instance_attribute
 from h2dlint.facts.copies import Direction, Pinning, Pitfall, Verdict
 from h2dlint.facts.domain import (
     NOTHING,
@@ -15,6 +16,7 @@ from h2dlint.facts.domain import (
     Array,
     Choice,
     Const,
+    Function,
     Instance,
     Loader,
     Mapping,
@@ -160,8 +162,8 @@ def _element_of(value: Value, node: ast.Subscript, evaluate: Evaluate, frame: Fr
         return under_key(value.any_item(), node.slice) if value.items or value.item is not None else NOTHING
     if isinstance(value, Loader):
         return value.batch
-    if isinstance(value, Instance) and value.fields is not None:
-        return _field(value, evaluate(node.slice, frame))
+    if isinstance(value, Instance):
+        return _item_of_object(value, node, evaluate, frame)
     if value is PICKED:
         return PICKED
     if not isinstance(node.slice, ast.Slice) and _picked(read_index(node.slice, evaluate, frame), node):
@@ -176,6 +178,14 @@ def _element_of(value: Value, node: ast.Subscript, evaluate: Evaluate, frame: Fr
             why = "number" if value.why in ("number", "shape") else ""
             return Unknown(f"{value.key}[{index.value!r}]", why)
     return NOTHING
+
+
+def _item_of_object(value: Instance, node: ast.Subscript, evaluate: Evaluate, frame: Frame) -> Value:
+    index = evaluate(node.slice, frame)
+    method = NOTHING if value.info is None else instance_attribute(value, "__getitem__", node, frame)
+    if isinstance(method, Function):
+        return frame.interpreter.call_function(method, [index], {}, frame, node, "")
+    return _field(value, index)
 
 
 def _field(value: Instance, index: Value) -> Value:

@@ -125,7 +125,8 @@ class ClassInfo:
         return [one for one in self._methods_on(self.module.lines_filling(attribute)) if one not in storing]
 
     def _methods_on(self, lines: list[int]) -> list[FunctionNode]:
-        return [method for method in self.methods.values() if holds(method, lines)] if lines else []
+        every = (*self.methods.values(), *self.setters.values())
+        return [method for method in every if holds(method, lines)] if lines else []
 
 
 _REGISTERS = re.compile(r"\bself\.register_(?:buffer|parameter)\(")

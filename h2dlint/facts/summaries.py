@@ -20,6 +20,7 @@ from h2dlint.facts.domain import (
     Device,
     Function,
     Instance,
+    Mapping,
     Memory,
     Sequence,
     Unknown,
@@ -41,12 +42,12 @@ from h2dlint.facts.outcomes import CallSite, Uninformed
 from h2dlint.facts.parameters import bind_parameters, leaves_switches, tells_nothing
 from h2dlint.facts.running import MAX_CALL_STEPS, MAX_DEPTH
 
+_GENERATORS = ("contextmanager", "asynccontextmanager")
 _OPAQUE = (
     "jit",
     "autotune",
     "heuristics",
-    "contextmanager",
-    "asynccontextmanager",
+    *_GENERATORS,
     "overload",
     "custom_op",
     "register_fake",
@@ -81,7 +82,9 @@ class Summaries(Names):
             return self._call_wrapped(wrapped, function, args, keywords, frame, node)
         if is_wsl_name(name):
             return Const(False)
-        if frame.depth >= MAX_DEPTH or function.node in self._stack or _is_opaque(function.node):
+        opaque = _is_opaque(function.node, but=_GENERATORS if node is frame.entered else ())
+        circular = function.node in self._stack and not _goes_down(function, args, frame)
+        if frame.depth >= MAX_DEPTH or circular or opaque:
             self._note_haste(function, frame)
             return NOTHING
         overrides = _overrides(frame, key)
@@ -396,9 +399,20 @@ def _is_text(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
-def _is_opaque(node: ast.AST) -> bool:
+def _goes_down(function: Function, args: list[Value], frame: Frame) -> bool:
+    """Whether a function that was given a container calls itself with a tensor: `[send(one) for one in data]`."""
+    if frame.function is not function.node or not args or not isinstance(args[0], Array):
+        return False
+    parameters = function.node.args.args
+    position = 0 if function.receiver is None else 1
+    outer = frame.env.get(parameters[position].arg) if position < len(parameters) else None
+    return isinstance(outer, (Sequence, Mapping))
+
+
+def _is_opaque(node: ast.AST, but: tuple[str, ...]) -> bool:
     names = decorator_names(node)
-    return bool(names) and any(name.rpartition(".")[2] in _OPAQUE for name in names)
+    lasts = [name.rpartition(".")[2] for name in names]
+    return any(last in _OPAQUE and last not in but for last in lasts)
 
 
 def _overrides(frame: Frame, key: str) -> Environment:
