@@ -8,8 +8,9 @@ After:
 
     mask = async_tensor_h2d(mask.contiguous(), device)
 
-The helper is the one that `transfer-helper` names, or a function of the project that pins its argument and sends it
-with `non_blocking=True`. Safe: the same values arrive, and the helper brings the project's own guard along.
+The helper is the one that `transfer-helper` names, or a function of the project that pins its argument where an
+accelerator is present, sends it to its device with `non_blocking=`, and does nothing else: no cast, no test of its own,
+no arithmetic. Safe: the same values arrive in the same dtype, and the helper brings the project's own guard along.
 
 Does not pay for a large tensor per step: each copy in flight needs its own page-locked block.
 """
@@ -24,6 +25,7 @@ from h2dlint.fixers._transfer import Transfer, device_text, is_device, transfer_
 from h2dlint.facts.copies import Direction
 from h2dlint.finding import Edit, Fix
 from h2dlint.fixing import Helper, Refusal, Site
+from h2dlint.fixing.helpers import asks_its_device
 
 TITLE = "Call the project's transfer helper"
 ORDER = 40
@@ -76,6 +78,8 @@ def _arguments(site: Site, transfer: Transfer, helper: Helper) -> str | None:
     places = [name for name in (*plain[1:], *named) if "dev" in name.lower()]
     if not places:
         return None
+    if asks_its_device(helper.definition, places[0]) and not device.endswith((".device", ")")):
+        return None  # a name may hold a string
     text = device if plain[1:2] == places[:1] else f"{places[0]}={device}"
     if transfer.dtype is None:
         return text

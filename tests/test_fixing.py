@@ -15,6 +15,7 @@ from h2dlint.apply import apply_edits
 from h2dlint.facts.copies import Copy, Direction, Span, Verdict
 from h2dlint.finding import Edit
 from h2dlint.fixing import Document, FixOptions, RefusedError, Site, sites_of
+from h2dlint.fixing.helpers import asks_its_device
 from h2dlint.fixing.imports import need_import
 from h2dlint.fixing.layout import add_keyword, delete, insert_after, insert_before, line_length
 from h2dlint.fixing.names import bound_in
@@ -658,6 +659,47 @@ def test_the_helper_is_found_by_what_it_does(write: WriteFiles) -> None:
 def test_no_helper_where_none_pins_and_sends(write: WriteFiles) -> None:
     site = site_in(write({"pkg/__init__.py": "", "pkg/u.py": HELPER.split("def send_async")[0], "pkg/a.py": SEND}))
     assert site.helper() is None
+
+
+GUARDED = "    if torch.cuda.is_available():\n        data = data.pin_memory()\n"
+SENT = "    return data.to(device, non_blocking=True)\n"
+BODIES: dict[str, tuple[str, bool]] = {
+    "pins under a guard and sends": (GUARDED + SENT, True),
+    "says so first": ('    """Sends it."""\n' + GUARDED + SENT, True),
+    "fills a tensor that lies there": (
+        GUARDED + "    there = torch.empty_like(data, device=device)\n    there.copy_(data, non_blocking=True)\n"
+        "    return there\n",
+        True,
+    ),
+    "makes it dense": (GUARDED + SENT.replace("data.to", "data.contiguous().to"), True),
+    "casts on the way": (GUARDED + SENT.replace("device,", "device, dtype=torch.float16,"), False),
+    "casts by position": (GUARDED + SENT.replace("device,", "device, torch.float16,"), False),
+    "casts before": ("    data = data.int()\n" + GUARDED + SENT, False),
+    "computes": ("    data = data / 255\n" + GUARDED + SENT, False),
+    "checks": ("    assert data.dim() == 2\n" + GUARDED + SENT, False),
+    "tells somebody": ("    print(data)\n" + GUARDED + SENT, False),
+    "goes on with the result": (GUARDED + SENT.replace("True)", "True).unsqueeze(0)"), False),
+    "sends it where it likes": (GUARDED + SENT.replace("device,", "'cuda',"), False),
+    "sends it to the current device": (GUARDED + SENT.replace("to(device,", "cuda("), False),
+    "pins in any case": (SENT.replace("data.to", "data.pin_memory().to"), False),
+    "pins all that is on the host": (GUARDED.replace("torch.cuda.is_available()", "not data.is_cuda") + SENT, False),
+    "pins by a flag of its own": (GUARDED.replace("torch.cuda.is_available()", "flag") + SENT, False),
+}
+
+
+@pytest.mark.parametrize(("body", "taken"), BODIES.values(), ids=BODIES.keys())
+def test_a_helper_that_was_found_does_nothing_but_pin_and_send(body: str, taken: bool, write: WriteFiles) -> None:
+    helper = f"import torch\n\n\ndef send_async(data, device, flag=True):\n{body}"
+    site = site_in(write({"pkg/__init__.py": "", "pkg/u.py": helper, "pkg/a.py": SEND}))
+    assert (site.helper() is not None) is taken
+
+
+def test_a_helper_that_asks_what_its_device_is_cannot_be_given_a_string() -> None:
+    text = "def send(data, device):\n    if device.type == 'cuda':\n        data = data.pin_memory()\n"
+    definition = ast.parse(text).body[0]
+    assert isinstance(definition, ast.FunctionDef)
+    assert asks_its_device(definition, "device")
+    assert not asks_its_device(definition, "other")
 
 
 def test_the_configured_helper_need_not_be_found(write: WriteFiles) -> None:

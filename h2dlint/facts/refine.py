@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from h2dlint.facts import flags
 from h2dlint.facts.annotations import classes_named
@@ -181,6 +181,9 @@ def _comparison(test: ast.Compare, holds: bool) -> tuple[ast.expr, Narrow] | Non
     if isinstance(op, (ast.Is, ast.IsNot)) and isinstance(right, ast.Constant) and right.value is None:
         is_none = isinstance(op, ast.Is) == holds
         return test.left, _none if is_none else _not_none
+    if isinstance(op, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)) and _is_truth(right):
+        same = isinstance(op, (ast.Is, ast.Eq)) == holds
+        return test.left, _truthy if right.value == same else _falsy
     if isinstance(op, (ast.Eq, ast.NotEq)):
         kinds = {_device_literal(right)}
     elif isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, (ast.Tuple, ast.List, ast.Set)):
@@ -198,6 +201,10 @@ def _comparison(test: ast.Compare, holds: bool) -> tuple[ast.expr, Narrow] | Non
     if "cpu" in kinds:
         return holder.value, _on_cpu if equal else _on_device
     return holder.value, _on_device if equal else _keep
+
+
+def _is_truth(node: ast.expr) -> TypeGuard[ast.Constant]:
+    return isinstance(node, ast.Constant) and isinstance(node.value, bool)
 
 
 def _device_literal(node: ast.expr) -> str | None:
@@ -263,11 +270,18 @@ def _not_none(value: Value) -> Value | None:
 def _truthy(value: Value) -> Value | None:
     if isinstance(value, Const) and not value.soft:
         return value if value.value else None
-    return value
+    return Const(True, origin=value.origin) if _is_switch(value) else value
 
 
 def _falsy(value: Value) -> Value | None:
-    return None if truth(value) in flags.DEFINITELY_TRUE else value
+    if truth(value) in flags.DEFINITELY_TRUE:
+        return None
+    return Const(False, origin=value.origin) if _is_switch(value) else value
+
+
+def _is_switch(value: Value) -> TypeGuard[Const | ConfigFlag]:
+    """Whether a value is a truth value that somebody may set either way."""
+    return isinstance(value, ConfigFlag) or (isinstance(value, Const) and isinstance(value.value, bool))
 
 
 def _object_of(classes: list[Class]) -> Narrow:

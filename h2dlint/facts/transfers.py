@@ -22,6 +22,7 @@ from h2dlint.facts.domain import (
     PICKED,
     SOMEWHERE,
     Array,
+    ConfigFlag,
     Const,
     Device,
     DeviceValue,
@@ -174,6 +175,24 @@ def _asked_by(flag: Value | None, node: ast.Call, frame: Frame) -> list[Guard]:
     return guards_in(test, frame) if test is not None else []
 
 
+def _on_this_way(asked: Value | None, tags: tuple[Tag, ...], node: ast.Call) -> Value | None:
+    """The flag where these ways were taken: one of them may have tested it, or have pinned by it."""
+    if asked is None or not isinstance(asked, (Unknown, Const, ConfigFlag)):
+        return asked
+    origin = asked.origin if isinstance(asked, (Const, ConfigFlag)) else None
+    flag = next((keyword.value for keyword in node.keywords if keyword.arg == "non_blocking"), None)
+    name = key_of(flag) if flag is not None else ""
+    for tag in tags:
+        if tag.kind == "switch" and origin is not None and tag.node is origin:
+            return Const(tag.holds)
+        test, holds = tag.node, tag.holds
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            test, holds = test.operand, not holds
+        if tag.kind == "path" and name and key_of(test) == name:
+            return Const(holds)
+    return asked
+
+
 def _under(guards: list[Guard], value: Value, node: ast.AST | None) -> Value | None:
     """A value where these tests hold; None where they cannot."""
     key = key_of(node) if node is not None and guards else ""
@@ -288,6 +307,7 @@ def move(
     guards = _asked_by(flag, node, frame)
     known = _speak_of(guards, operand, _keyword_or_first(node, "device"))
     for (source, place, asked), tags in combinations(receiver, target, flag):
+        asked = _on_this_way(asked, (*frame.way, *tags), node)
         source = _where_asked(_as_registered(source, frame), operand, asked)
         narrowed = _under(guards, source, operand)
         source, asked = (source, Const(False)) if narrowed is None else (narrowed, asked)
@@ -526,6 +546,7 @@ def copy_into(destination: Value, args: list[Value], keywords: dict[str, Value],
     guards = _asked_by(flag, node, frame)
     known = _speak_of(guards, site.operand, receiver)
     for (target, source, asked), tags in combinations(destination, given, flag):
+        asked = _on_this_way(asked, (*frame.way, *tags), node)
         source = _where_asked(_as_registered(source, frame), site.operand, asked)
         target = _where_asked(_as_registered(target, frame), receiver, asked)
         here, there = _under(guards, source, site.operand), _under(guards, target, receiver)

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from h2dlint.facts.flags import is_availability_name, is_wsl_name
 from h2dlint.finding import Edit
+from h2dlint.fixing.helpers import pins_and_sends, required
 from h2dlint.fixing.imports import absolute_name, need_import, own_name
 from h2dlint.fixing.names import bound_in, dotted_name, last_name, own_nodes
 from h2dlint.fixing.project_files import package_root, project_files
@@ -311,7 +312,7 @@ def _takes_nothing(document: Document, name: str, statement: ast.stmt) -> bool:
     files = project_files(package_root(document.file))
     definition = _definition(files.text(module), last)
     if definition is not None:
-        return not _required(definition)
+        return not required(definition)
     return module in files.files and sum(one.called and one.name == last for one in _flags_of(files.root)) == 1
 
 
@@ -362,7 +363,7 @@ def _holds_up(text: str, name: str, called: bool) -> bool:
     """Whether the definition is what its name says: a constant set once, or a function of no arguments."""
     if called:
         definition = _definition(text, name)
-        return definition is not None and not _required(definition)
+        return definition is not None and not required(definition)
     return len(re.findall(rf"^[ \t]*{name}[ \t]*(?::[^=\n]+)?=[^=]", text, re.M)) == 1
 
 
@@ -383,46 +384,6 @@ def _helpers_of(root: str) -> tuple[Candidate, ...]:
             if definition is not None and pins_and_sends(definition):
                 found.append(Candidate(module, definition.name, True, _users(root, definition.name)))
     return tuple(sorted(found, key=lambda one: (-one.users, one.module.count("."), one.module)))
-
-
-def pins_and_sends(definition: ast.FunctionDef) -> bool:
-    """Whether a function pins what its first parameter holds, sends it with `non_blocking=True`, and returns that."""
-    nodes = list(own_nodes(definition))
-    if not definition.args.args or len(nodes) > _MOST_NODES:
-        return False
-    calls = [node for node in nodes if isinstance(node, ast.Call)]
-    pins = any(
-        last_name(call.func) == "pin_memory" or any(keyword.arg == "pin_memory" for keyword in call.keywords)
-        for call in calls
-    )
-    returned = [node.value for node in nodes if isinstance(node, ast.Return) and node.value is not None]
-    return pins and bool(returned) and all(_sends(value) for value in returned) and _takes_data(definition)
-
-
-_MOST_NODES = 250
-"""A longer function does more than pin and send."""
-
-
-def _sends(value: ast.expr) -> bool:
-    """`....to(..., non_blocking=True)`, or `....copy_(..., non_blocking=True)`."""
-    return (
-        isinstance(value, ast.Call)
-        and last_name(value.func) in ("to", "cuda", "copy_")
-        and any(keyword.arg == "non_blocking" for keyword in value.keywords)
-    )
-
-
-def _takes_data(definition: ast.FunctionDef) -> bool:
-    """Whether one may call it with a tensor and a device alone."""
-    return 1 <= len(_required(definition)) <= 2
-
-
-def _required(definition: ast.FunctionDef) -> list[str]:
-    arguments = definition.args
-    plain = [*arguments.posonlyargs, *arguments.args]
-    plain = plain[: len(plain) - len(arguments.defaults)]
-    named = [one for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default is None]
-    return [argument.arg for argument in (*plain, *named)]
 
 
 @lru_cache(maxsize=1024)
