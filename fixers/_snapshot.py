@@ -35,7 +35,8 @@ def needs_dense(site: Site, transfer: Transfer) -> bool:
     layout = site.copy.layout
     if Cause.GAPPED in site.copy.causes or layout in ("gapped", "maybe-gapped"):
         return True
-    return layout in ("permuted", "unknown") and transfer.into is not None
+    casts = transfer.into is not None or transfer.dtype is not None
+    return layout == "unknown" or (layout == "permuted" and casts)
 
 
 def _method(call: ast.Call) -> str:

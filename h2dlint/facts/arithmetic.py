@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
 from h2dlint.facts import events
 from h2dlint.facts.domain import (
@@ -31,8 +32,8 @@ from h2dlint.facts.domain import (
 )
 from h2dlint.facts.frame import Frame, key_of
 from h2dlint.facts.iteration import MAX_UNROLLED
-from h2dlint.facts.layout import DENSE_UNRANKED, Layout, Symbol, dense
-from h2dlint.facts.operations import combinations, common_sizes, flat_arrays, fresh
+from h2dlint.facts.layout import DENSE_UNRANKED, Symbol
+from h2dlint.facts.operations import combinations, elementwise_layout, flat_arrays, fresh
 from h2dlint.facts.torch_api import ACCELERATOR_MODULES, METHODS, Effect, Op
 
 _BINARY = {
@@ -199,7 +200,7 @@ def arithmetic(arrays: list[Array], hidden: bool, name: str, symbol: str, node: 
         events.read(frame, arrays, node)
         return arrays[0].but(
             memory=Memory.PAGEABLE,
-            layout=_same_rank(arrays, hidden),
+            layout=DENSE_UNRANKED if hidden else elementwise_layout(arrays),
             from_numpy=True,
             dtype=dtype,
             storage=frame.interpreter.fresh_storage(),
@@ -207,27 +208,22 @@ def arithmetic(arrays: list[Array], hidden: bool, name: str, symbol: str, node: 
             scalar=all(array.scalar for array in arrays),
             trail=frame.trail(node, symbol, f"`{symbol}` makes a fresh ndarray", arrays[0].trail),
         )
-    layout = _same_rank(arrays, hidden)
+    layout = DENSE_UNRANKED if hidden else elementwise_layout(arrays)
     return fresh(
         arrays, node, symbol, frame, layout=layout, dtype=dtype, index_built=index_built, unknown_inputs=hidden
     )
-
-
-def _same_rank(arrays: list[Array], hidden: bool) -> Layout:
-    sizes = None if hidden else common_sizes(arrays)
-    return DENSE_UNRANKED if sizes is None else dense(sizes)
 
 
 def compare(left: Value, right: Value, op: ast.cmpop, node: ast.Compare, frame: Frame) -> Value:
     """One comparison; of tensors it makes a mask, of constants a constant."""
     if isinstance(op, (ast.Is, ast.IsNot)):
         return _identity(left, right, isinstance(op, ast.Is))
-    if isinstance(op, (ast.In, ast.NotIn)):
-        events.read(frame, arrays_of(right), node)
-        return NOTHING
     test = device_test(node, left, right)
     if test is not None:
         return test
+    if isinstance(op, (ast.In, ast.NotIn)):
+        events.read(frame, arrays_of(right), node)
+        return NOTHING
     if (type(left) is Choice or type(right) is Choice) and flat_arrays((left, right))[0]:
         ways = [
             (compare(one[0] or NOTHING, one[1] or NOTHING, op, node, frame), tags)
@@ -256,29 +252,53 @@ def _is_device_count(node: ast.expr) -> bool:
 
 def device_test(node: ast.Compare, left: Value, right: Value) -> Value | None:
     """`device.type == "cuda"` of a device object: an availability test. A tensor's device is left to the guards."""
-    if not (isinstance(right, Const) and isinstance(right.value, str)) or not isinstance(
-        node.ops[0], (ast.Eq, ast.NotEq)
-    ):
+    op = node.ops[0]
+    if isinstance(op, (ast.In, ast.NotIn)):
+        if isinstance(left, Const):  # `"cuda" in str(device)`
+            return kind_test(node.comparators[0], [left], isinstance(op, ast.In))
+        kinds = right.items if isinstance(right, Sequence) and right.items else []
+        return kind_test(node.left, kinds, isinstance(op, ast.In))
+    if isinstance(left, Const) or not isinstance(op, (ast.Eq, ast.NotEq)):
         return None
-    if isinstance(left, Const):
+    return kind_test(node.left, [right], isinstance(op, ast.Eq))
+
+
+def kind_test(holder: ast.expr, kinds: Iterable[Value], holds: bool) -> Value | None:
+    """Whether an expression that stands for the program's own device is one of these kinds, or is none of them."""
+    names = set(map(_kind_of, kinds))
+    if not names or None in names or ("cpu" in names and len(names) > 1) or not names_own_device(holder):
         return None
-    holder = node.left
-    if isinstance(holder, ast.Attribute) and holder.attr == "type":
-        holder = holder.value
-    if isinstance(holder, ast.Call) and key_of(holder.func) in ("torch.device", "device") and len(holder.args) == 1:
-        holder = holder.args[0]
-    name = key_of(holder)
-    base, _, last = name.rpartition(".")
-    names_device = "device" in last and (
-        not base or base in ("self", "cls") or "config" in base or "args" in base or "platform" in base
-    )
-    if not names_device:
-        return None
-    means_accelerator = right.value != "cpu" and right.value.partition(":")[0] in (*ACCELERATOR_MODULES, "cpu")
-    if right.value != "cpu" and not means_accelerator:
-        return None
-    holds = (right.value != "cpu") == isinstance(node.ops[0], ast.Eq)
-    return Available() if holds else Const(False)
+    return Available() if ("cpu" in names) != holds else Const(False)
+
+
+def _kind_of(value: Value) -> str | None:
+    if isinstance(value, DeviceValue):
+        return value.device.kind if value.device.kind in _KINDS else None
+    kind = value.value.partition(":")[0] if isinstance(value, Const) and isinstance(value.value, str) else ""
+    return kind if kind in _KINDS else None
+
+
+_KINDS = ACCELERATOR_MODULES | {"cpu"}
+
+
+def names_own_device(node: ast.expr) -> bool:
+    """Whether an expression is the device that the program runs on, its kind or its text: `self.device`,
+    `str(device)`.
+    """
+    while True:
+        if isinstance(node, ast.Attribute) and node.attr == "type":
+            node = node.value
+        elif isinstance(node, ast.Call) and key_of(node.func) in _OF_A_DEVICE and len(node.args) == 1:
+            node = node.args[0]
+        else:
+            break
+    base, _, last = key_of(node).rpartition(".")
+    if "device" not in last and last != "dev":
+        return False
+    return not base or base in ("self", "cls") or any(word in base for word in ("config", "args", "platform"))
+
+
+_OF_A_DEVICE = frozenset({"torch.device", "device", "str"})
 
 
 _NEVER_NONE = frozenset(

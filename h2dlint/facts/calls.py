@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from h2dlint.facts import builtin_calls, events, numpy_calls, pinned, streams, torch_calls, transfers
+from h2dlint.facts.arithmetic import kind_test
 from h2dlint.facts.attributes import attribute_of, instance_attribute
 from h2dlint.facts.domain import (
     NOTHING,
@@ -338,6 +339,8 @@ def _call_method(method: Method, args: list[Value], keywords: dict[str, Value], 
     if isinstance(receiver, Unknown):
         if is_availability_name(method.name):
             return Available()
+        if method.name == "startswith" and isinstance(node.func, ast.Attribute):
+            return kind_test(node.func.value, args, True) or NOTHING
         if is_wsl_name(method.name):
             return Const(False)
         return torch_calls.call_method(receiver, method.name, args, keywords, node, frame, method.key)

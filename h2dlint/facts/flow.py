@@ -50,13 +50,20 @@ Statement: TypeAlias = Callable[[Any, Frame], bool]
 def run_body(body: SequenceOf[ast.stmt], frame: Frame) -> bool:
     """Run statements in order; False when control does not reach the end."""
     depth = len(frame.path)
-    for statement in body:
+    for position, statement in enumerate(body):
         handler = _STATEMENTS.get(type(statement))
         if handler is not None and not handler(statement, frame):
             del frame.path[depth:]
+            _close(body[position + 1 :], frame)
             return False
     del frame.path[depth:]
     return True
+
+
+def _close(body: SequenceOf[ast.stmt], frame: Frame) -> None:
+    """No way leads to these statements: what they copy is never copied."""
+    if body and frame.module.checked:
+        frame.module.closed.add((body[0].lineno, body[-1].end_lineno or body[-1].lineno))
 
 
 # Simple statements
@@ -241,7 +248,9 @@ def _raise(statement: ast.Raise, frame: Frame) -> bool:
 
 
 def _assert(statement: ast.Assert, frame: Frame) -> bool:
-    tested(evaluate(statement.test, frame), statement.test, frame)
+    found = truth(tested(evaluate(statement.test, frame), statement.test, frame))
+    if found is Truth.FALSE:
+        return False
     narrowed = refined(statement.test, frame, True, evaluate)
     if narrowed is not None:
         frame.env = narrowed
@@ -332,10 +341,12 @@ def _if(statement: ast.If, frame: Frame) -> bool:
     seen: dict[ast.expr, Value] = {}
     for body, holds, tag in ((statement.body, True, tags[0]), (statement.orelse, False, tags[1])):
         if (holds and found is Truth.FALSE) or (not holds and found in flags.DEFINITELY_TRUE):
+            _close(body, frame)
             continue
         frame.env = before
         narrowed = refined(statement.test, frame, holds, evaluate, seen)
         if narrowed is None:
+            _close(body, frame)
             continue
         frame.env = dict(narrowed) if narrowed is before else narrowed
         frame.path.append(tag)

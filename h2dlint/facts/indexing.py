@@ -216,7 +216,7 @@ def _sequence_element(value: Sequence, node: ast.Subscript, evaluate: Evaluate, 
         ]
         if value.items is not None and all(bound is None or isinstance(bound, Const) for bound in bounds):
             numbers = [bound.value if isinstance(bound, Const) else None for bound in bounds]
-            if all(number is None or isinstance(number, int) for number in numbers):
+            if all(number is None or isinstance(number, int) for number in numbers) and numbers[2] != 0:
                 return Sequence(value.items[slice(*numbers)], may_be_tuple=value.may_be_tuple)
         return Sequence(None, value.any_item(), may_be_tuple=value.may_be_tuple)
     index = evaluate(node.slice, frame)

@@ -423,6 +423,8 @@ def permuted(layout: Layout, order: SequenceOf[int] | None) -> Layout:
 def transposed(layout: Layout, first: int, second: int) -> Layout:
     """`transpose(first, second)`."""
     rank = layout.rank
+    if first == second:
+        return layout
     if rank is None:
         return permuted(layout, None)
     left, right = _normal(first, rank), _normal(second, rank)
@@ -573,7 +575,9 @@ def reshaped(layout: Layout, sizes: SequenceOf[Size] | None) -> Layout | None:
     if layout.form in (Form.DENSE, Form.EMPTY):
         return _filled(layout, sizes)
     if layout.form is Form.UNKNOWN or layout.axes is None or sizes is None:
-        return None if layout.form is not Form.UNKNOWN and sizes is not None and len(sizes) == 1 else UNKNOWN_LAYOUT
+        return UNKNOWN_LAYOUT
+    if len(sizes) == len(layout.axes) == 1:  # a single axis stays as it is, with what lies between its elements
+        return layout
     wanted = _filled(layout, sizes).sizes or ()
     if not all(isinstance(size, int) for size in (*wanted, *(layout.sizes or ()))):
         return None if len(sizes) <= 1 else UNKNOWN_LAYOUT
@@ -677,7 +681,7 @@ def flattened(layout: Layout, start: int = 0, end: int = -1) -> Layout | None:
         return UNKNOWN_LAYOUT
     if layout.axes is None:
         whole = dense([fresh_symbol()]) if (start, end) == (0, -1) else layout
-        return whole if layout.loose in (Form.DENSE, Form.EMPTY) else None
+        return whole if layout.loose in (Form.DENSE, Form.EMPTY) else UNKNOWN_LAYOUT
     rank = len(layout.axes)
     if layout.form not in (Form.DENSE, Form.EMPTY):
         return reshaped(layout, _flat_sizes(layout, start, end))

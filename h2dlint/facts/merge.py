@@ -94,15 +94,24 @@ def _last_with(pinning: Pinning, array: Array | None, path: str, lines: list[str
     return None if trail is None else place_of(trail, path, lines)
 
 
+def _is_closed(node: ast.expr, module: ModuleInfo) -> bool:
+    """Whether a call stands where no way leads on a machine with an accelerator: in a branch for the CPU, say."""
+    return any(first <= node.lineno <= last for first, last in module.closed)
+
+
 def _unreached(
     node: ast.expr, function: str, module: ModuleInfo, lines: list[str], hazards: tuple[Hazard, ...]
 ) -> Copy:
     """A call that no way through the code leads to, as far as it is followed, or that moves nothing as such."""
-    never_asks = bool(hazards) or (
-        isinstance(node, ast.Call)
-        and any(
-            keyword.arg == "non_blocking" and isinstance(keyword.value, ast.Constant) and not keyword.value.value
-            for keyword in node.keywords
+    never_asks = (
+        bool(hazards)
+        or _is_closed(node, module)
+        or (
+            isinstance(node, ast.Call)
+            and any(
+                keyword.arg == "non_blocking" and isinstance(keyword.value, ast.Constant) and not keyword.value.value
+                for keyword in node.keywords
+            )
         )
     )
     return Copy(

@@ -226,10 +226,10 @@ def call_ndarray(
     if name == "view":
         return array.but(dtype=None)
     if name in ("reshape", "ravel"):
-        if array.layout.form in (Form.DENSE, Form.EMPTY):
-            layout = view_layout("view", tensor, args if name == "reshape" else [Const(-1)], {})
-            return array.but(layout=layout or DENSE_UNRANKED)
-        return fresh_ndarray(name, DENSE_UNRANKED, node, frame)
+        layout = view_layout("view", tensor, args if name == "reshape" else [Const(-1)], {})
+        if layout is not None and (array.layout.form is not Form.GAPPED or layout.form is not Form.UNKNOWN):
+            return array.but(layout=layout)
+        return fresh_ndarray(name, layout or DENSE_UNRANKED, node, frame)
     if name in _VIEWS:
         shape = "reversed" if name == "transpose" and not args and not keywords else _VIEWS[name]
         axes = {_TORCH_WORDS.get(key, key): value for key, value in keywords.items()}

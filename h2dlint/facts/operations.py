@@ -181,6 +181,7 @@ def allocate(
                 frame.interpreter.fresh_storage(),
                 from_numpy,
                 index_built and memory is not Memory.PINNED,
+                placed=place.is_cpu and device_value is not None and not is_none(device_value),
             )
             if memory is Memory.PINNED:
                 frame.allocated.add(made.storage)
@@ -583,6 +584,8 @@ def densified(
         layout = view_layout(row.shape, array, args, keywords)
         copied = DENSE_UNRANKED if array.layout.sizes is None else lay.dense(array.layout.sizes)
         target = view_layout(row.shape, array.but(layout=copied), args, keywords) or DENSE_UNRANKED
+    if form is Form.GAPPED and layout is not None and layout.form is Form.UNKNOWN:
+        target, layout = layout, None  # the view itself, gaps and all, or a copy: no pinned and dense one in any case
     if layout is not None and form is not Form.UNKNOWN:
         return array.but(layout=layout)
     if form in (Form.UNKNOWN, Form.MAYBE_GAPPED) and array.memory is not Memory.PAGEABLE and array.device.is_cpu:
@@ -744,7 +747,7 @@ def fresh_of(row: Op, name: str, operands: list[Value], node: ast.AST, frame: Fr
     if not inputs:
         return unknown_tensor() if name in _JOINING else Unknown()
     index_built = row.index and not hidden and all(array.index_built for array in inputs)
-    if name == "meshgrid" and len(inputs) > 1 and all(array.memory is Memory.PINNED for array in inputs):
+    if name == "meshgrid" and len(inputs) > 1 and all(array.device.is_cpu for array in inputs):
         trail = frame.trail(node, name, "`meshgrid` stretches each one over the others' axes", inputs[0].trail)
         return inputs[0].but(layout=lay.GAPPED_UNRANKED, storage=0, index_built=False, trail=trail)
     if name in MAY_ALIAS and len(inputs) == 1 and inputs[0].memory is Memory.PINNED:
@@ -756,13 +759,22 @@ def fresh_of(row: Op, name: str, operands: list[Value], node: ast.AST, frame: Fr
         if name in _KEEPS_DTYPE and all(array.dtype == inputs[0].dtype for array in inputs)
         else None
     )
-    sizes = common_sizes(inputs) if name in _ELEMENTWISE else None
-    if whole:
-        sizes = ()
-    layout = DENSE_UNRANKED if sizes is None else lay.dense(sizes)
-    if len(inputs) == 1 and not whole and (name == "clone" or name in _ELEMENTWISE):
-        layout = lay.like(inputs[0].layout)
+    layout = lay.dense([]) if whole else DENSE_UNRANKED
+    if not whole and name in _ELEMENTWISE:
+        layout = elementwise_layout(inputs)
     return fresh(inputs, node, name, frame, layout=layout, dtype=dtype, index_built=index_built, unknown_inputs=hidden)
+
+
+def elementwise_layout(arrays: list[Array]) -> Layout:
+    """Where the elements of an elementwise result lie: in the order of what it is made of, where that is one."""
+    shaped = [array.layout for array in arrays if array.layout.rank != 0]
+    if len(shaped) == 1:
+        return lay.like(shaped[0])
+    sizes = common_sizes(arrays)
+    turned = any(layout.form not in (Form.DENSE, Form.EMPTY) for layout in shaped)
+    if sizes is None or turned:
+        return lay.UNKNOWN_LAYOUT if turned else DENSE_UNRANKED
+    return lay.dense(sizes)
 
 
 def common_sizes(arrays: list[Array]) -> tuple[Size, ...] | None:
@@ -775,6 +787,15 @@ def common_sizes(arrays: list[Array]) -> tuple[Size, ...] | None:
 
 _ELEMENTWISE = frozenset(
     [
+        "clone",
+        "sort",
+        "sigmoid",
+        "relu",
+        "tanh",
+        "square",
+        "sign",
+        "maximum",
+        "minimum",
         "add",
         "sub",
         "subtract",

@@ -510,6 +510,7 @@ def _moves_along(value: Value, key: str) -> Value:
         and value.device.is_cpu
         and value.memory is Memory.PAGEABLE
         and value.kind in ("tensor", "module")
+        and not value.placed
     ):
         return value.but(device=Device("", key), memory=Memory.UNKNOWN)
     return value

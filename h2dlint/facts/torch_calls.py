@@ -714,7 +714,12 @@ def _set_default_device(args: list[Value], keywords: dict[str, Value], node: ast
 
 
 def _parameter(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame) -> Value:
-    return args[0] if args else keywords.get("data", NOTHING)
+    return mapped(args[0] if args else keywords.get("data", NOTHING), _registered)
+
+
+def _registered(value: Value) -> Value:
+    """A parameter: it goes where its module goes."""
+    return value.but(placed=False) if isinstance(value, Array) and value.placed else value
 
 
 def _foreach_copy(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame) -> Value:

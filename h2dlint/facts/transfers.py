@@ -422,17 +422,12 @@ def _stay(array: Array, device: Device, dtype: str | None, copies: bool, site: S
 def _send(array: Array, device: Device, dtype: str | None, order: str, site: Site) -> Value:
     """Host to device. Not asked and the device unknown, nothing is said: it may be the CPU."""
     if site.asked or device.is_accelerator:
-        record(
-            replace(site, to_accelerator=device.is_accelerator and device.is_certain),
-            upload(
-                array,
-                device,
-                ordered(array.layout, order) if order else None,
-                site.asked,
-                site.backend,
-                _casts(array.dtype, dtype),
-            ),
-        )
+        casts = _casts(array.dtype, dtype)
+        target = ordered(array.layout, order) if order else None
+        ruling = upload(array, device, target, site.asked, site.backend, casts)
+        if ruling.verdict is Verdict.ASYNC and array.layout.form is Form.PERMUTED and dtype and array.dtype is None:
+            ruling = unproven(Direction.H2D, "whether this changes the dtype cannot be followed", array)
+        record(replace(site, to_accelerator=device.is_accelerator and device.is_certain), ruling)
     elif site.named:
         record(site, Ruling(Verdict.NO_TRANSFER, Direction.H2D, (), array))
     return array.but(
@@ -720,7 +715,14 @@ def _order_is_shown(value: Value) -> bool:
 
 def waits(frame: Frame, node: ast.expr, name: str, direction: Direction, decisive: Array | None) -> None:
     """Record a transfer that makes the host wait (FACTS, "Transfers that wait without being asked")."""
+    if name.startswith("__") and _is_a_transfer(node):
+        events.wait_here(frame, node)  # what is read back here is what this very call has sent: it is told of itself
+        return
     record(Site(frame, node, name, None, False), Ruling(Verdict.BLOCKING, direction, (), decisive))
+
+
+def _is_a_transfer(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in FLAG_POSITION
 
 
 def read_on_host(receiver: Value, name: str, node: ast.Call, frame: Frame) -> Value:
