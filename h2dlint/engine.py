@@ -371,7 +371,7 @@ def _with_fixes(
             text, tree = repaired.text, parse(repaired.text)
             copies = copies_of_text(text, tree)
             after = _outcome(job, text, tree, copies, text.encode(source.encoding))
-        while idle := _one_a_line(finding for finding in after.findings if finding.code == UNUSED):
+        while idle := _one_a_line(one for one in after.findings if one.code == UNUSED and one.fix is not None):
             text = without_comments(text, idle)
             tree = parse(text)
             after = _outcome(job, text, tree, copies_of_text(text, tree), text.encode(source.encoding))

@@ -16,6 +16,7 @@ from h2dlint.finding import Finding
 
 _NOQA_MARK = re.compile(rb"noqa\s*:[^\n]*htd")
 _IGNORE = re.compile(r"#\s*h2dlint:\s*(?P<scope>file-)?ignore\s*\[(?P<codes>[^\]]*)\][ \t]*(?P<reason>[^#]*)")
+_ADDRESSED = re.compile(r"#\s*h2dlint:[^#]*")
 _NOQA = re.compile(r"#\s*noqa\s*:\s*(?P<codes>[A-Z]+[0-9]+(?:[\s,]+[A-Z]+[0-9]+)*)", re.IGNORECASE)
 
 
@@ -134,6 +135,10 @@ def logical_lines(text: str) -> Iterator[LogicalLine]:
 
 def _read_comment(comment: Comment, logical: LogicalLine) -> Iterator[Suppression]:
     first, last = (logical.first, logical.last) if logical.last else (comment.line, comment.line)
+    addressed = _ADDRESSED.search(comment.text)
+    if addressed is not None and _IGNORE.search(comment.text) is None:  # meant for h2dlint, and not understood
+        line, clause = comment.line, addressed.span()
+        yield Suppression(line, (), "", line, line, True, comment.column, comment.text, clause)
     for match in _IGNORE.finditer(comment.text):
         whole_file = match["scope"] is not None
         yield Suppression(

@@ -29,6 +29,9 @@ def unused(
     for comment in sorted_out.suppressions:
         if UNUSED in comment.codes:
             continue
+        if comment.own and not comment.codes:
+            yield _not_understood(meta, path, comment)
+            continue
         idle = [
             code
             for code in dict.fromkeys(comment.codes)
@@ -68,6 +71,22 @@ def _finding(
         help="remove it with --fix, so that it cannot hide the next finding",
         verdict=None,
         fix=Fix(title, Applicability.SAFE, (edit,), _hash(lines.text)),
+    )
+
+
+def _not_understood(meta: Meta, path: str, comment: Suppression) -> Finding:
+    """Somebody meant to silence something: what, only they know, so there is no fix."""
+    column = comment.column + comment.clause[0]
+    return Finding(
+        code=meta.code,
+        name=meta.name,
+        severity=meta.severity,
+        path=path,
+        span=Span(comment.line, column, comment.line, column + comment.clause[1] - comment.clause[0]),
+        message="this comment does nothing: it names no rule in a form that h2dlint reads",
+        help="write `# h2dlint: ignore[HTD101] reason`, or `# h2dlint: file-ignore[HTD101] reason` for the whole file",
+        verdict=None,
+        fix=None,
     )
 
 

@@ -3,8 +3,8 @@
 ## What it does
 
 Reports `# h2dlint: ignore[...]`, `# h2dlint: file-ignore[...]` and `# noqa: HTD...` comments, or single codes in
-them, where the named rule has nothing to report any more, or where no rule has that code. A code whose rule did
-not run this time is left alone.
+them, where the named rule has nothing to report any more, or where no rule has that code, and comments that begin
+with `# h2dlint:` and name no code in one of these forms. A code whose rule did not run this time is left alone.
 
 ## Why is this bad
 

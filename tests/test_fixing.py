@@ -630,6 +630,14 @@ def test_a_configured_guard_that_is_not_known_is_a_refusal(write: WriteFiles) ->
         site.guard()
 
 
+@pytest.mark.parametrize("guard", ["pkg.nosuch.CAN", "pkg.u.NOSUCH", "pkg.u.nosuch.CAN"])
+def test_a_configured_guard_that_the_project_does_not_have_is_a_refusal(guard: str, write: WriteFiles) -> None:
+    files = {"pkg/__init__.py": "", "pkg/u.py": "CAN = 1\n", "pkg/a.py": SEND}
+    site = site_in(write(files), options=FixOptions(guard=guard))
+    with pytest.raises(RefusedError, match="there is no"):
+        site.guard()
+
+
 HELPER = """import torch
 
 PIN_MEMORY = torch.cuda.is_available()

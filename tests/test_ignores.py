@@ -92,6 +92,24 @@ KEPT: dict[str, str] = {
 }
 
 
+NOT_UNDERSTOOD = {
+    "no code": "# h2dlint: ignore",
+    "no code in the brackets": "# h2dlint: ignore[]",
+    "the word of another linter": "# h2dlint: disable=HTD101",
+    "two forms in one": "# h2dlint: noqa[HTD101]",
+    "no brackets": "# h2dlint: ignore HTD101",
+}
+
+
+@pytest.mark.parametrize("comment", NOT_UNDERSTOOD.values(), ids=NOT_UNDERSTOOD.keys())
+def test_a_comment_that_is_not_understood_is_told_of_and_kept(cli: Cli, write: WriteFiles, comment: str) -> None:
+    write({"a.py": f"{FINE}  {comment}\n"})
+    ran = cli("check", "--fix", "--output-format", "json", "a.py")
+    (found,) = json.loads(ran.out)["findings"]
+    assert (found["code"], found["fix"]) == ("HTD901", None)
+    assert "does nothing: it names no rule" in found["message"]
+
+
 @pytest.mark.parametrize(("before", "after", "messages"), UNUSED.values(), ids=UNUSED.keys())
 def test_a_comment_that_does_nothing_is_reported_and_removed(
     tmp_path: Path, cli: Cli, before: str, after: str, messages: list[str]

@@ -531,6 +531,8 @@ def _mapping_method(
             _rebind(method.key, stored(receiver, key, new), node, frame)
             return new if found is None else join((found, new))
         default = args[1] if len(args) > 1 else Const(None)
+        if found is not None and name == "get" and not (isinstance(key, Const) and _has(receiver, key)):
+            return join((found, default))  # there yet, or not
         return default if found is None else found
     if name == "update":
         more = args[0] if args else NOTHING
@@ -547,6 +549,10 @@ def _mapping_method(
     if name == "copy":
         return receiver
     return NOTHING
+
+
+def _has(mapping: Mapping, key: Const) -> bool:
+    return any(known == key.value and type(known) is type(key.value) for known, _ in mapping.items)
 
 
 def _under(node: ast.Call, value: Value) -> Value:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from h2dlint.facts import events, flags, parts, streams
 from h2dlint.facts.annotations import declared_object
-from h2dlint.facts.arithmetic import binary
+from h2dlint.facts.arithmetic import binary, names_own_device
 from h2dlint.facts.attributes import instance_attribute
 from h2dlint.facts.calls import handed_over
 from h2dlint.facts.copies import Direction
@@ -54,16 +54,25 @@ def run_body(body: SequenceOf[ast.stmt], frame: Frame) -> bool:
         handler = _STATEMENTS.get(type(statement))
         if handler is not None and not handler(statement, frame):
             del frame.path[depth:]
-            _close(body[position + 1 :], frame)
+            if isinstance(statement, (ast.If, ast.Assert)):
+                _close(body[position + 1 :], statement.test, frame)
             return False
     del frame.path[depth:]
     return True
 
 
-def _close(body: SequenceOf[ast.stmt], frame: Frame) -> None:
-    """No way leads to these statements: what they copy is never copied."""
-    if body and frame.module.checked:
-        frame.module.closed.add((body[0].lineno, body[-1].end_lineno or body[-1].lineno))
+def _close(body: SequenceOf[ast.stmt], test: ast.expr, frame: Frame) -> None:
+    """No way leads to these statements where an accelerator is present, as a test of the device or of that says."""
+    if not body or not frame.module.checked:
+        return
+    first, last = body[0].lineno, body[-1].end_lineno or body[-1].lineno
+    for node in ast.walk(test):
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            name = key_of(node)
+            if names_own_device(node):
+                frame.module.closed.add((first, last, name.removesuffix(".type")))
+            elif flags.is_availability_name(name):
+                frame.module.closed.add((first, last, ""))
 
 
 # Simple statements
@@ -341,12 +350,12 @@ def _if(statement: ast.If, frame: Frame) -> bool:
     seen: dict[ast.expr, Value] = {}
     for body, holds, tag in ((statement.body, True, tags[0]), (statement.orelse, False, tags[1])):
         if (holds and found is Truth.FALSE) or (not holds and found in flags.DEFINITELY_TRUE):
-            _close(body, frame)
+            _close(body, statement.test, frame)
             continue
         frame.env = before
         narrowed = refined(statement.test, frame, holds, evaluate, seen)
         if narrowed is None:
-            _close(body, frame)
+            _close(body, statement.test, frame)
             continue
         frame.env = dict(narrowed) if narrowed is before else narrowed
         frame.path.append(tag)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from h2dlint.facts.copies import Branch, Cause, Copy, Direction, Hazard, HazardKind, Pinning, Place, Verdict
 from h2dlint.facts.describe import branch_text, leading_size, max_bytes, place_of, places, reveal, span_of
 from h2dlint.facts.domain import NO_ITEM, Array, Memory, Tag
+from h2dlint.facts.frame import key_of
 from h2dlint.facts.layout import Form
 from h2dlint.facts.modules import ModuleInfo, Unit
 from h2dlint.facts.outcomes import Outcome, Sighting
@@ -95,8 +96,19 @@ def _last_with(pinning: Pinning, array: Array | None, path: str, lines: list[str
 
 
 def _is_closed(node: ast.expr, module: ModuleInfo) -> bool:
-    """Whether a call stands where no way leads on a machine with an accelerator: in a branch for the CPU, say."""
-    return any(first <= node.lineno <= last for first, last in module.closed)
+    """Whether a call stands where no way leads on a machine with an accelerator, in a branch for the CPU, and sends to
+    the very device that is the CPU there. What comes from a device to it is another matter.
+    """
+    around = [device for first, last, device in module.closed if first <= node.lineno <= last]
+    return "" in around or (bool(around) and _target_of(node) in around)
+
+
+def _target_of(node: ast.expr) -> str | None:
+    """The name of the device that a `.to` is given."""
+    if not isinstance(node, ast.Call) or _last_name(node) != "to":
+        return None
+    named = next((keyword.value for keyword in node.keywords if keyword.arg == "device"), None)
+    return key_of(named or (node.args[0] if node.args else node.func))
 
 
 def _unreached(

@@ -173,8 +173,10 @@ class ModuleInfo:
         self.assigned: set[str] = set()
         self.declared_for_types: set[str] = set()
         """What is assigned for type checkers alone: when the program runs, something else says what it is."""
-        self.closed: set[tuple[int, int]] = set()
-        """Lines, first and last, to which no way led, when a function was run, where an accelerator is present."""
+        self.closed: set[tuple[int, int, str]] = set()
+        """Lines, first and last, to which no way leads where an accelerator is present, and the device that is tested:
+        nothing that is sent there leaves the host. Empty: nothing is sent at all.
+        """
         self.checked = False
         """Whether the module itself is under check: then its body is run, else only what is asked of it."""
         self.assignments: dict[str, list[ast.expr]] = {}

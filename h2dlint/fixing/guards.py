@@ -103,6 +103,7 @@ def helper_for(site: Site) -> Helper | None:
             definition = _definition(site.text, name)
         if _is_inside(site, module, name):
             return None
+        _must_exist(site, site.options.helper, "transfer-helper")
         written, edits = need_import(site.document, site.options.helper, site.statement)
         return Helper(written, edits, definition)
     for candidate in _helpers_of(files.root):
@@ -138,11 +139,26 @@ def _configured(site: Site, text: str) -> tuple[str, tuple[Edit, ...]]:
             if dotted not in bound_in(site.tree) and dotted not in ("True", "False", "bool"):
                 raise RefusedError(f"`{dotted}`, which `pin-guard` names, is not known in this module")
             continue
+        _must_exist(site, dotted, "pin-guard")
         written, needed = need_import(site.document, dotted, site.statement)
         edits += needed
         pieces += [text[at:start], written]
         at = end
     return "".join([*pieces, text[at:]]), tuple(edits)
+
+
+def _must_exist(site: Site, dotted: str, setting: str) -> None:
+    """Raises RefusedError where a setting names something of this project that the project does not have."""
+    files = project_files(package_root(site.document.file))
+    module, _, name = dotted.rpartition(".")
+    top = module.partition(".")[0]
+    if not any(one == top or one.startswith(f"{top}.") for one in files.files):
+        return  # somebody else's
+    while module not in files.files and "." in module:
+        module, _, name = module.rpartition(".")
+    text = files.text(module)
+    if re.search(rf"\b{re.escape(name)}\b", text) is None and "import *" not in text:
+        raise RefusedError(f"`{setting}` names `{dotted}`, and there is no `{name}` in `{module}`")
 
 
 def _outermost_names(node: ast.AST) -> Iterator[ast.expr]:
