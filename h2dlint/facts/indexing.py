@@ -241,9 +241,10 @@ def array_element(array: Array, index: Indices, node: ast.expr, frame: Frame) ->
             isinstance(one, Array) and one.index_built and one.dtype not in (None, "bool") for one in index.fancy
         )
         lost = array.memory is Memory.PINNED and not _is_resident(node)
+        turned = array.layout.form is Form.PERMUTED  # what is picked lies in the order of what it is picked from
         return array.but(
             memory=Memory.PAGEABLE,
-            layout=DENSE_UNRANKED,
+            layout=lay.UNKNOWN_LAYOUT if turned else DENSE_UNRANKED,
             trail=frame.trail(node, label, message, array.trail, Pinning.LOST if lost else None),
             storage=frame.interpreter.fresh_storage(),
             index_built=built,

@@ -6,6 +6,7 @@ import ast
 
 from h2dlint.facts import events, loaders, parts, streams, transfers
 from h2dlint.facts import layout as lay
+from h2dlint.facts.copies import Direction
 from h2dlint.facts.domain import (
     CPU,
     NOTHING,
@@ -407,12 +408,22 @@ def _knowing_its_size(
 ) -> Value:
     """A call that may have to ask the device for its result's size: then it waits."""
     result = torch_call(row, name, receiver, args, keywords, node, frame)
+    if name == "where":
+        _sends_its_numbers(receiver, args, node, frame)
     if _asks_for_size(name, args, keywords):
         made = result.any_item() if isinstance(result, Sequence) else result
         transfers.read_back(made, name, node, frame)
         if any(map(_may_be_there, (way.value for way in alternatives(made)))):
             events.wait_here(frame, node)  # where a copy from the device is under way, this is there too
     return result
+
+
+def _sends_its_numbers(condition: Value, args: list[Value], node: ast.expr, frame: Frame) -> None:
+    """`torch.where(gpu > 0, gpu, torch.tensor(0.0))`: the host's number goes there first, with a wait (measured)."""
+    there = any(array.device.is_accelerator for array in arrays_of(condition))
+    here = [array for arg in args for array in arrays_of(arg) if array.device.is_cpu and not array.by_name]
+    if there and here:
+        transfers.waits(frame, node, "where", Direction.H2D, here[0])
 
 
 def _asks_for_size(name: str, args: list[Value], keywords: dict[str, Value]) -> bool:
