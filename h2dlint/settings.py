@@ -280,6 +280,8 @@ def read_settings(path: str, data: bytes) -> dict[str, Any] | None:
         if found is None:
             return None
         table = found
+    elif "tool" in table:
+        raise ConfigError(f"{shown}:{line_of(text, 'tool')}: the keys stand at the top here, without [tool.h2dlint]")
     for key, value in table.items():
         kind = KEYS.get(key)
         complaint = kind(value) if kind is not None else ""

@@ -96,6 +96,8 @@ def _state(copy: Copy, maybe: bool) -> str:
         return (
             "has its axes in another order, and gaps or another dtype as well: torch fetches it through pageable memory"
         )
+    if copy.layout == "permuted":
+        return "has its axes in another order than what it is filled from"
     return "leaves gaps unless it spans whole rows" if maybe else "is not dense"
 
 

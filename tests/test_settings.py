@@ -122,6 +122,13 @@ WRONG: dict[str, tuple[str, str]] = {
 }
 
 
+def test_the_header_that_the_shared_file_has_is_none_of_the_own_one(write: WriteFiles, cli: Cli) -> None:
+    write({"h2dlint.toml": '[tool.h2dlint]\nselect = ["HTD1"]\n', "a.py": ""})
+    ran = cli("check")
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err == "h2dlint: h2dlint.toml:1: the keys stand at the top here, without [tool.h2dlint]\n"
+
+
 @pytest.mark.parametrize(("text", "message"), WRONG.values(), ids=WRONG.keys())
 def test_what_is_wrong_is_told_with_its_line(write: WriteFiles, cli: Cli, text: str, message: str) -> None:
     write({"h2dlint.toml": text, "a.py": ""})

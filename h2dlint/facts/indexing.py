@@ -244,7 +244,7 @@ def array_element(array: Array, index: Indices, node: ast.expr, frame: Frame) ->
         turned = array.layout.form is Form.PERMUTED  # what is picked lies in the order of what it is picked from
         return array.but(
             memory=Memory.PAGEABLE,
-            layout=lay.UNKNOWN_LAYOUT if turned else DENSE_UNRANKED,
+            layout=lay.UNKNOWN_LAYOUT if turned else _picked_layout(array, index),
             trail=frame.trail(node, label, message, array.trail, Pinning.LOST if lost else None),
             storage=frame.interpreter.fresh_storage(),
             index_built=built,
@@ -269,6 +269,19 @@ def array_element(array: Array, index: Indices, node: ast.expr, frame: Frame) ->
         scalar=only_positions and _may_be_number(array, layout),
         part=_part(array, node),
     )
+
+
+def _picked_layout(array: Array, index: Indices) -> Layout:
+    """The layout of `x[[1, 2]]`: as many rows as are picked, each as long as those of `x`."""
+    sizes = array.layout.sizes
+    only = index.fancy[0] if len(index.fancy) == len(index.basic) == 1 and not index.unknown else None
+    if not sizes or only is None:
+        return DENSE_UNRANKED
+    if isinstance(only, Sequence) and only.items is not None and not any(isinstance(i, Sequence) for i in only.items):
+        return lay.dense([len(only.items), *sizes[1:]])
+    if isinstance(only, Array) and only.layout.rank == 1 and only.dtype not in (None, "bool"):
+        return lay.dense([*(only.layout.sizes or ()), *sizes[1:]])
+    return DENSE_UNRANKED
 
 
 def _is_resident(node: ast.expr) -> bool:

@@ -217,6 +217,15 @@ def element_count(layout: Layout) -> int | None:
     return count
 
 
+def sum_of(sizes: SequenceOf[Size]) -> Size:
+    """The sum of sizes; of unknown ones what bounds it, where all are bounded."""
+    if all(isinstance(size, int) for size in sizes):
+        return sum(size for size in sizes if isinstance(size, int))
+    bounds = [size.bound if isinstance(size, Symbol) else size for size in sizes]
+    known = [bound for bound in bounds if bound is not None]
+    return fresh_symbol(sum(known) if len(known) == len(bounds) else None)
+
+
 def differs(left: Size, right: Size) -> bool | None:
     """Whether two sizes are shown to differ (True), to be equal (False), or neither (None)."""
     if isinstance(left, int) and isinstance(right, int):

@@ -694,10 +694,34 @@ def torch_call(
             return written_out(receiver, node, frame)
         if name in _PICKS and isinstance(result, Array):
             result = result.but(picked=node)
+        if name in _JOINED and isinstance(result, Array) and isinstance(receiver, Sequence):
+            axis = _axis(args, keywords, 0, 0)
+            result = result.but(layout=joined_layout(receiver, axis, new_axis=name == "stack"))
         several = row.effect is Effect.FRESH_PAIR and _gives_several(name, args, keywords)
         several = several or (name == "where" and not args and not keywords)
         return Sequence(None, result, may_be_tuple=True) if several else result
     return mapped(receiver, lambda inner: _one_call(row, name, inner, args, keywords, node, frame))
+
+
+_JOINED = frozenset(["cat", "concat", "concatenate", "stack"])
+
+
+def joined_layout(parts: Sequence, axis: int | None, *, new_axis: bool) -> Layout:
+    """The layout of `cat` or `stack` of tensors of known rank: dense, as long along one axis as all of them."""
+    layouts = [item.layout for item in parts.items or () if isinstance(item, Array)]
+    if axis is None or not layouts or len(layouts) != len(parts.items or ()):
+        return DENSE_UNRANKED
+    first = layouts[0].sizes
+    if first is None or any(layout.rank != len(first) for layout in layouts):
+        return DENSE_UNRANKED
+    rank = len(first) + new_axis
+    position = axis + rank if axis < 0 else axis
+    if not 0 <= position < rank:
+        return DENSE_UNRANKED
+    if new_axis:
+        return lay.dense([*first[:position], len(layouts), *first[position:]])
+    along = lay.sum_of([layout.sizes[position] for layout in layouts if layout.sizes is not None])
+    return lay.dense([*first[:position], along, *first[position + 1 :]])
 
 
 _PICKS = frozenset(["index_select", "gather", "masked_select", "take", "take_along_dim"])
