@@ -307,6 +307,8 @@ def _call_instance(
 def call_named(name: str, args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame) -> Value:
     """A call of something outside the project."""
     root = name.partition(".")[0]
+    if name.rpartition(".")[2] in _TREE_MAPS:
+        return _mapped_over(args, keywords, node, frame)
     if name in frame.interpreter.options.pinned_factories:
         return pinned.as_declared(NOTHING, name, node, frame)
     if root == "torch":
@@ -325,6 +327,30 @@ def call_named(name: str, args: list[Value], keywords: dict[str, Value], node: a
         # A name imported from outside: it may well be a tensor.
         return torch_calls.call_method(Unknown(name.rpartition(".")[0]), last, args, keywords, node, frame, "")
     return _call_unknown(args, keywords, node, frame)
+
+
+_TREE_MAPS = frozenset({"tree_map", "tree_map_", "tree_map_only", "map_structure", "apply_to_collection"})
+"""Functions of torch, of optree, of lightning and others that call a function with each leaf of nested containers."""
+
+
+def _mapped_over(args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame) -> Value:
+    """The containers that were given, with what the function makes of each leaf."""
+    every = [*args, *keywords.values()]
+    function = next((one for one in every if isinstance(one, (Function, Partial))), None)
+    data = next((one for one in every if isinstance(one, (Mapping, Sequence, Array))), NOTHING)
+    call = _caller(node, frame)
+
+    def leaves(value: Value) -> Value:
+        if isinstance(value, Mapping):
+            items = tuple((key, leaves(item)) for key, item in value.items)
+            return Mapping(items, None if value.item is None else leaves(value.item))
+        if isinstance(value, Sequence) and value.items is not None:
+            return Sequence(tuple(map(leaves, value.items)), may_be_tuple=value.may_be_tuple)
+        if isinstance(value, Sequence):
+            return Sequence(None, leaves(value.item), value.length, value.may_be_tuple)
+        return NOTHING if function is None else call(function, [value])
+
+    return leaves(data)
 
 
 def _caller(node: ast.Call, frame: Frame) -> Callable[[Value, list[Value]], Value]:

@@ -248,11 +248,15 @@ class Array(Value, frozen=True):
     """The subscript that made it, where that was a list, an array or a mask: it is a copy of what it was taken from."""
     part: str = ""
     """Which part of its storage it shows (parts.py); kept for pinned memory alone."""
+    pinned_by: str = ""
+    """The flag of unknown value that says whether it is pinned, by name."""
     placed: bool = False
     """Made with `device="cpu"`: neither a default device nor the module that keeps it as a plain attribute moves it."""
 
     def but(self, **changes: Any) -> Array:
         """A copy with some fields changed."""
+        if self.pinned_by and "memory" in changes:
+            changes["pinned_by"] = ""
         return replace(self, **changes)
 
 

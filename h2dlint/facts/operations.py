@@ -181,6 +181,7 @@ def allocate(
                 frame.interpreter.fresh_storage(),
                 from_numpy,
                 index_built and memory is not Memory.PINNED,
+                pinned_by=flag.key if isinstance(flag, Unknown) and memory is Memory.UNKNOWN else "",
                 placed=place.is_cpu and device_value is not None and not is_none(device_value),
             )
             if memory is Memory.PINNED:

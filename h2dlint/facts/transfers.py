@@ -147,7 +147,9 @@ def asks(flag: Value | None, source: Array | None) -> tuple[bool, bool]:
 
 
 def _where_asked(value: Value, node: ast.AST | None, flag: Value | None) -> Value:
-    """What is copied, where `non_blocking=x.is_pinned()` asks for it: `x` is pinned there."""
+    """What is copied, where `non_blocking=x.is_pinned()` asks for it, or the flag that it is pinned by: then it is."""
+    if isinstance(flag, Unknown) and isinstance(value, Array) and value.pinned_by and value.pinned_by == flag.key:
+        return value.but(memory=Memory.PINNED)
     if not isinstance(flag, PinnedTest) or node is None or not flag.key or key_of(node) != flag.key:
         return value
     if isinstance(value, Unknown) and not flag.negated:
