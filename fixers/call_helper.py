@@ -78,7 +78,8 @@ def _arguments(site: Site, transfer: Transfer, helper: Helper) -> str | None:
     places = [name for name in (*plain[1:], *named) if "dev" in name.lower()]
     if not places:
         return None
-    if asks_its_device(helper.definition, places[0]) and not device.endswith((".device", ")")):
+    shown = device.endswith(".device") or device.startswith("torch.device(")
+    if asks_its_device(helper.definition, places[0]) and not shown:
         return None  # a name may hold a string
     text = device if plain[1:2] == places[:1] else f"{places[0]}={device}"
     if transfer.dtype is None:

@@ -60,22 +60,19 @@ def _finding(
     edit = removal(lines, comment, idle)
     whole = all(code in idle for code in comment.codes)
     title = "Remove the comment" if whole else f"Remove {', '.join(idle)} from the comment"
-    column = comment.column + comment.clause[0]
-    return Finding(
-        code=meta.code,
-        name=meta.name,
-        severity=meta.severity,
-        path=path,
-        span=Span(comment.line, column, comment.line, column + comment.clause[1] - comment.clause[0]),
-        message=f"this comment does nothing: {'; '.join(reasons)}",
-        help="remove it with --fix, so that it cannot hide the next finding",
-        verdict=None,
-        fix=Fix(title, Applicability.SAFE, (edit,), _hash(lines.text)),
+    fix = Fix(title, Applicability.SAFE, (edit,), _hash(lines.text))
+    return _does_nothing(
+        meta, path, comment, "; ".join(reasons), "remove it with --fix, so that it cannot hide the next finding", fix
     )
 
 
 def _not_understood(meta: Meta, path: str, comment: Suppression) -> Finding:
     """Somebody meant to silence something: what, only they know, so there is no fix."""
+    forms = "write `# h2dlint: ignore[HTD101] reason`, or `# h2dlint: file-ignore[HTD101] reason` for the whole file"
+    return _does_nothing(meta, path, comment, "it names no rule in a form that h2dlint reads", forms, None)
+
+
+def _does_nothing(meta: Meta, path: str, comment: Suppression, why: str, remedy: str, fix: Fix | None) -> Finding:
     column = comment.column + comment.clause[0]
     return Finding(
         code=meta.code,
@@ -83,10 +80,10 @@ def _not_understood(meta: Meta, path: str, comment: Suppression) -> Finding:
         severity=meta.severity,
         path=path,
         span=Span(comment.line, column, comment.line, column + comment.clause[1] - comment.clause[0]),
-        message="this comment does nothing: it names no rule in a form that h2dlint reads",
-        help="write `# h2dlint: ignore[HTD101] reason`, or `# h2dlint: file-ignore[HTD101] reason` for the whole file",
+        message=f"this comment does nothing: {why}",
+        help=remedy,
         verdict=None,
-        fix=None,
+        fix=fix,
     )
 
 

@@ -254,13 +254,22 @@ def device_test(node: ast.Compare, left: Value, right: Value) -> Value | None:
     """`device.type == "cuda"` of a device object: an availability test. A tensor's device is left to the guards."""
     op = node.ops[0]
     if isinstance(op, (ast.In, ast.NotIn)):
-        if isinstance(left, Const):  # `"cuda" in str(device)`
+        if isinstance(left, Const):  # `"cuda" in str(device)`, not `"cpu" in device_map`
+            if not _is_text_of_one(node.comparators[0]):
+                return None
             return kind_test(node.comparators[0], [left], isinstance(op, ast.In))
         kinds = right.items if isinstance(right, Sequence) and right.items else []
         return kind_test(node.left, kinds, isinstance(op, ast.In))
     if isinstance(left, Const) or not isinstance(op, (ast.Eq, ast.NotEq)):
         return None
     return kind_test(node.left, [right], isinstance(op, ast.Eq))
+
+
+def _is_text_of_one(node: ast.expr) -> bool:
+    """Whether an expression is the text of a single device, rather than a container of several."""
+    if isinstance(node, ast.Call):
+        return key_of(node.func) == "str"
+    return key_of(node).endswith(("device", ".type", "device_type", "device_name", "dev"))
 
 
 def kind_test(holder: ast.expr, kinds: Iterable[Value], holds: bool) -> Value | None:

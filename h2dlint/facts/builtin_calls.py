@@ -367,7 +367,7 @@ def _types_of(value: Value) -> tuple[frozenset[str], frozenset[str]]:
     if isinstance(value, Array) and value.kind == "tensor":
         return frozenset({"Tensor"}), _DICTS | _LISTS | _PLAIN | {"ndarray"}
     if isinstance(value, Array) and value.kind == "ndarray":
-        return frozenset({"ndarray"}), _DICTS | _LISTS | _PLAIN | {"Tensor"}
+        return frozenset({"ndarray"}), _DICTS | _LISTS | (_PLAIN - {"bytes"}) | {"Tensor"}  # `bytes` pass for one
     if isinstance(value, Sequence):
         return frozenset({"list", "tuple"}), _TENSORS | _DICTS | _PLAIN
     if isinstance(value, Mapping):

@@ -337,7 +337,7 @@ def _mapped_over(args: list[Value], keywords: dict[str, Value], node: ast.Call, 
     """The containers that were given, with what the function makes of each leaf."""
     every = [*args, *keywords.values()]
     function = next((one for one in every if isinstance(one, (Function, Partial))), None)
-    data = next((one for one in every if isinstance(one, (Mapping, Sequence, Array))), NOTHING)
+    data = next((one for one in every if isinstance(one, (Mapping, Sequence, Array)) and not _are_types(one)), NOTHING)
     call = _caller(node, frame)
 
     def leaves(value: Value) -> Value:
@@ -351,6 +351,12 @@ def _mapped_over(args: list[Value], keywords: dict[str, Value], node: ast.Call, 
         return NOTHING if function is None else call(function, [value])
 
     return leaves(data)
+
+
+def _are_types(value: Value) -> bool:
+    """Whether this is a tuple of types: the kinds of leaves that are wanted, not the leaves."""
+    items = value.items if isinstance(value, Sequence) else None
+    return bool(items) and all(type(one) in (Named, Class) for one in items or ())
 
 
 def _caller(node: ast.Call, frame: Frame) -> Callable[[Value, list[Value]], Value]:

@@ -146,7 +146,7 @@ _DTYPE_AT = {
     "fromiter": 1,
     "eye": 3,
 }
-"""Where a function of numpy takes the dtype; without it the first three make `float64`."""
+"""Where a function of numpy takes the dtype."""
 _FLOATS = frozenset(["zeros", "ones", "empty", "eye"])
 """What these make without a dtype is `float64`."""
 _NAMES = {

@@ -179,8 +179,8 @@ def _asked_by(flag: Value | None, node: ast.Call, frame: Frame) -> list[Guard]:
 
 def _on_this_way(asked: Value | None, tags: tuple[Tag, ...], node: ast.Call) -> Value | None:
     """The flag where these ways were taken: one of them may have tested it, or have pinned by it."""
-    if asked is None or not isinstance(asked, (Unknown, Const, ConfigFlag)):
-        return asked
+    if not isinstance(asked, (Unknown, Const, ConfigFlag)) or (isinstance(asked, Const) and not asked.soft):
+        return asked  # what is certain now may have been something else when it was tested
     origin = asked.origin if isinstance(asked, (Const, ConfigFlag)) else None
     flag = next((keyword.value for keyword in node.keywords if keyword.arg == "non_blocking"), None)
     name = key_of(flag) if flag is not None else ""
