@@ -252,16 +252,13 @@ class _Crew:
         self._feed(worker)
 
     def _feed(self, worker: _Worker) -> None:
-        """Gives a worker its next portion, one of those behind it when its own are done, or its leave."""
-        behind = range(worker.segment + 1, self._processes)
-        where = worker.segment
-        if not self._rest[where]:
-            where = max(behind, key=lambda segment: len(self._rest[segment]), default=where)
-        if not self._rest[where]:
+        """Gives a worker its next portion, the last of whoever has most left when its own are done, or its leave."""
+        own = self._rest[worker.segment]
+        fullest = max(self._rest, key=len)
+        if not fullest:
             self._dismiss(worker)
             return
-        worker.segment = where
-        if not worker.give(self._rest[where].popleft(), self._jobs):
+        if not worker.give(own.popleft() if own else fullest.pop(), self._jobs):
             self._bury(worker)
 
     def _hear(self) -> None:
@@ -293,7 +290,7 @@ class _Crew:
             self._suspects.append(worker.waiting.popleft())
         if worker.waiting:
             self._rest[worker.segment].appendleft(tuple(worker.waiting))
-        if any(self._rest[worker.segment :]):
+        if any(self._rest):
             self._hire(worker.segment)
 
     def _alone(self, number: int) -> Outcome:
@@ -315,17 +312,18 @@ class _Crew:
 def _segments(jobs: Sequence[Job], processes: int) -> list[deque[tuple[int, ...]]]:
     """The numbers of the jobs in portions, and these in as many parts as there are processes.
 
-    What lies together reads the same modules. A part has about the same number of bytes as any other, begins with the
-    portion of its largest file, and whoever is done with his goes on with portions of a later one.
+    What lies together reads the same modules. A part has about the same number of bytes as any other and, like each of
+    its portions, begins with the largest file.
     """
     segments: list[deque[tuple[int, ...]]] = [deque() for _ in range(processes)]
     sizes = [_size(job) for job in jobs]
     total, before = sum(sizes) or 1, 0
     for chunk in _chunks(jobs, processes):
-        segments[min(before * processes // total, processes - 1)].append(chunk)
+        largest_first = tuple(sorted(chunk, key=lambda number: -sizes[number]))
+        segments[min(before * processes // total, processes - 1)].append(largest_first)
         before += sum(sizes[number] for number in chunk)
     for number, segment in enumerate(segments):
-        segments[number] = deque(sorted(segment, key=lambda chunk: -max(sizes[one] for one in chunk)))
+        segments[number] = deque(sorted(segment, key=lambda chunk: -sizes[chunk[0]]))
     return segments
 
 

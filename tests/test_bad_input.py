@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -195,6 +196,17 @@ def test_a_worker_that_dies_costs_only_its_file(tmp_path: Path, monkeypatch: pyt
             assert "-j 1" in finding.help
         else:
             assert outcome.text == "done"
+
+
+def test_a_worker_that_is_done_helps_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def dawdle(project: object, job: Job) -> Outcome:
+        if job.path < "20.py":
+            time.sleep(0.02)
+        return Outcome(job.path, text=str(os.getpid()))
+
+    monkeypatch.setattr(running, "look_at", dawdle)
+    outcomes = running.run(jobs_in(tmp_path, [f"{number:02}.py" for number in range(40)]), processes=2)
+    assert len({outcome.text for outcome in outcomes[:20]}) == 2
 
 
 def test_an_error_of_h2dlint_itself_costs_only_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,6 +41,27 @@ def test_an_assumed_destination_is_said(write: WriteFiles, cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
+    ("copy", "unknown"),
+    [
+        ("rows.copy_(x, non_blocking=True)", "where `x` lies"),
+        ("rows.copy_(torch.zeros(9, device='cuda'), non_blocking=True)", "where `rows` lies"),
+        ("rows.copy_(torch.zeros(9).to(x, non_blocking=True), non_blocking=True)", "where `rows` lies"),
+        ("torch.zeros(9, device='cuda').copy_(x, non_blocking=True)", "where `x` lies"),
+        ("torch.zeros(9).copy_(x, non_blocking=True)", "where `x` lies"),
+        ("x.to('cuda', non_blocking=True)", "where `x` lies"),
+    ],
+)
+def test_the_side_that_is_not_known_is_named(write: WriteFiles, cli: Cli, copy: str, unknown: str) -> None:
+    write({"a.py": f"import torch\n\n\ndef f(rows, x):\n    {copy}\n"})
+    notes = [
+        line
+        for line in cli("check", "--show-unproven", "--output-format", "concise").out.splitlines()
+        if "HTD190" in line
+    ]
+    assert [note.partition("asynchronous: ")[2] for note in notes] == [f"{unknown} cannot be followed"]
+
+
+@pytest.mark.parametrize(
     ("place", "message"),
     [
         ("a.py", "`--explain` wants PATH:LINE, such as src/worker.py:120, not a.py"),

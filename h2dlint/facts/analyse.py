@@ -239,6 +239,8 @@ _NEAR = 200
 
 def _units_that_pin(module: ModuleInfo) -> list[Unit]:
     """The functions whose pins are worth a look: pinning calls, and factories that may pin for a device."""
+    if "pin_memory" not in module.text:
+        return []
     matches = list(_PINS.finditer(module.text))
     factories = list(_PINNING_FACTORIES.finditer(module.text))
     anywhere = bool(factories) and _DEFAULT_DEVICE.search(module.text) is not None

@@ -486,11 +486,27 @@ class ModuleInfo:
         return "set_default_device(" in self.text or "set_default_tensor_type(" in self.text
 
     @cached_property
-    def declared_global(self) -> frozenset[str]:
-        """Names that some function declares global."""
-        if "global " not in self.text and "global\t" not in self.text:
-            return frozenset()
-        return frozenset(name for match in _GLOBAL.finditer(self.text) for name in re.findall(r"\w+", match.group(1)))
+    def declared_global(self) -> dict[str, list[int]]:
+        """The names that some function declares global, each with the lines that say so, in order."""
+        found: dict[str, list[int]] = {}
+        if "global " in self.text or "global\t" in self.text:
+            for match in _GLOBAL.finditer(self.text):
+                for name in re.findall(r"\w+", match[1]):
+                    found.setdefault(name, []).append(self.line_at(match.start()))
+        return found
+
+    def units_rebinding(self, name: str) -> list[Unit]:
+        """The outermost functions that declare `name` global."""
+        lines = self.declared_global.get(name, [])
+        return [
+            unit
+            for unit in self.units
+            if unit.parent is None and holds(unit.node, lines) and _declares_global(unit.node, name)
+        ]
+
+
+def _declares_global(node: ast.AST, name: str) -> bool:
+    return any(isinstance(inner, ast.Global) and name in inner.names for inner in ast.walk(node))
 
 
 def _is_word(character: str) -> bool:

@@ -258,9 +258,7 @@ class Names(Running):
         if name not in module.declared_global:
             return value
         values = [value]
-        for unit in module.units_naming(name):
-            if not _declares_global(unit.node, name):
-                continue
+        for unit in module.units_rebinding(name):
             inner = self.run_unit(module, unit)
             if inner is None:
                 self._partial_reads += 1
@@ -408,7 +406,3 @@ def _with_others(value: Value) -> Value:
 def _way_tag(module: ModuleInfo, way: Binding) -> Tag:
     line = way.statement.lineno
     return Tag("case", way.statement, path=module.path, text=f"with what line {line} of {module.path} brings")
-
-
-def _declares_global(node: ast.AST, name: str) -> bool:
-    return any(isinstance(inner, ast.Global) and name in inner.names for inner in ast.walk(node))

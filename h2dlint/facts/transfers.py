@@ -110,8 +110,12 @@ class Site(Struct):
 
     def text(self) -> str:
         """The operand for messages; empty when it is long."""
-        text = ast.unparse(self.operand) if self.operand is not None else ""
-        return text if len(text) <= 60 else ""
+        return _short_text(self.operand)
+
+
+def _short_text(node: ast.AST | None) -> str:
+    text = ast.unparse(node) if node is not None else ""
+    return text if len(text) <= 60 else ""
 
 
 # Was it asked?
@@ -676,6 +680,10 @@ def _copy_ruling(target: Value, source: Value, receiver: ast.AST | None, site: S
         if ruling.verdict is Verdict.ASYNC:
             return ruling if site.asked else NO_TRANSFER
         return unproven(Direction.UNKNOWN, _why_unknown(source, site), target)
+    if _is_a_device(here, site):
+        text = _short_text(receiver)
+        why = f"where `{text}` lies cannot be followed" if text else "where the destination lies cannot be followed"
+        return unproven(Direction.UNKNOWN, why)
     return unproven(Direction.H2D if here.is_cpu else Direction.UNKNOWN, _why_unknown(source, site))
 
 
