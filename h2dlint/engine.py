@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -198,7 +199,8 @@ def _look_at_module(
     project: Project, job: Job, source: SourceFile, data: bytes, keeps_form: KeepsForm | None = None
 ) -> Outcome:
     if source.tree is None or source.problem is not None:
-        return not_analysed(job, source.problem or Problem(1, "no tree"), source.text)
+        problem = source.problem or Problem(1, "no tree")
+        return not_analysed(job, problem, source.text, f"{_MEND}; {_NEWER}" if problem.grammar else _MEND)
     try:
         if job.inventory:
             copies = _copies(project, source, source.tree, every=True)
@@ -513,6 +515,7 @@ def _placed(findings: Iterable[Finding], job: Job) -> list[Finding]:
 
 
 _MEND = "mend the file, or leave it out with `exclude`"
+_NEWER = "if it is newer syntax than Python {}.{} has, run h2dlint on a newer one".format(*sys.version_info)
 
 
 def not_analysed(job: Job, problem: Problem, text: str = "", help: str = _MEND) -> Outcome:

@@ -20,6 +20,8 @@ class Problem(Struct, frozen=True):
     message: str
     deep: bool = False
     """Whether it is only nested too deeply."""
+    grammar: bool = False
+    """Whether it is text that this Python's grammar refuses."""
 
 
 class SourceFile(Struct, frozen=True):
@@ -70,9 +72,11 @@ def parse(text: str) -> ast.Module:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return ast.parse(text)
+        return ast.parse(text, PARSED)
 
 
+PARSED = "<text>"
+"""What the parser calls what it is given, in the errors that it raises."""
 _CANNOT_PARSE = (SyntaxError, ValueError, LookupError, RecursionError, MemoryError)
 
 
@@ -103,7 +107,8 @@ def _line_at(data: bytes, offset: int) -> int:
 
 def _problem_of(error: BaseException, data: bytes) -> Problem:
     if isinstance(error, SyntaxError):
-        return Problem(max(error.lineno or 1, 1), f"syntax error: {error.msg}")
+        refused = error.filename == PARSED
+        return Problem(max(error.lineno or 1, 1), f"syntax error: {error.msg}", grammar=refused)
     if isinstance(error, UnicodeDecodeError):
         return Problem(_line_at(data, error.start), f"not {error.encoding}: byte 0x{data[error.start]:02x}")
     if isinstance(error, (RecursionError, MemoryError)):

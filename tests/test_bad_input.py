@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -144,6 +145,19 @@ def test_a_deep_file_changes_nothing_for_those_that_import_it_or_come_after_it(w
 
     assert found("a.py", "deep.py", "z.py") == [*found("a.py"), *found("z.py")]
     assert len(found("z.py")) == 2
+
+
+@pytest.mark.parametrize(
+    ("data", "hinted"),
+    [(CALL + b"type 1 = 2\n", True), (CALL + b"\0\n", False), (b"# coding: klingon\n" + CALL, False)],
+    ids=["words that no grammar has yet", "a null byte", "an encoding that does not exist"],
+)
+def test_who_may_use_newer_syntax_is_told_which_python_reads_it(
+    write: WriteFiles, cli: Cli, data: bytes, hinted: bool
+) -> None:
+    (write({}) / "a.py").write_bytes(data)
+    out = cli("check", "--output-format", "full").out
+    assert (f"newer syntax than Python {sys.version_info[0]}.{sys.version_info[1]} has" in out) is hinted
 
 
 def test_a_file_that_cannot_be_opened_is_reported(write: WriteFiles, cli: Cli) -> None:
