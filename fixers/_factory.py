@@ -1,22 +1,11 @@
-"""Find the factory that allocated what a copy moves, and see that nothing else keeps or rewrites that memory."""
+"""Find the factory that allocated what a copy moves."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable
 
-from h2dlint.fixers._scope import (
-    binds,
-    end,
-    is_shared,
-    loops_around,
-    names_in,
-    parameters,
-    position,
-    scope_of,
-    statements,
-    words,
-)
+from h2dlint.fixers._scope import binds, is_shared, parameters, scope_of, statements, words
 from h2dlint.fixers._torch_names import imported_function, torch_if_imported
 from msgspec import Struct
 
@@ -29,7 +18,6 @@ PINNABLE = words(
 )
 """Factories that take `pin_memory=`."""
 _VIEWS = words("view unsqueeze squeeze detach reshape flatten ravel view_as numpy")
-_READERS = words("len print range int max min sum")
 
 
 class Origin(Struct, frozen=True):
@@ -141,110 +129,3 @@ def _is_list(site: Site, node: ast.expr) -> bool:
         if isinstance(item, (ast.Assign, ast.AnnAssign)) and node.id in binds(item) and item.value is not None
     ]
     return bool(values) and all(not isinstance(value, ast.Name) and _is_list(site, value) for value in values)
-
-
-class Uses:
-    """What a function does with a local tensor around its copy, through other names for the same memory too."""
-
-    def __init__(self, site: Site, origin: Origin, source: ast.expr) -> None:
-        self.site = site
-        self.escapes: ast.Name | None = None
-        """Where it gets out of the function's sight."""
-        self.rewrites: ast.Name | None = None
-        """Where it is written while the copy may be queued."""
-        self.late: list[ast.Name] = []
-        """Uses behind the copy, by position."""
-        self._aliases = [origin.name] if origin.name else []
-        self._moved = set(ast.walk(source))
-        self._after = end(site.statement)
-        self._rebound = binds(site.statement)
-        outer = set(loops_around(site, origin.statement))
-        self._loops = [loop for loop in loops_around(site, site.statement) if loop not in outer]
-        for alias in self._aliases:  # grows while it runs
-            for name in names_in([scope_of(site)]):
-                if name.id == alias and isinstance(name.ctx, ast.Load):
-                    self._use(name)
-        self.late.sort(key=position)
-
-    def _use(self, name: ast.Name) -> None:
-        parents = self.site.document.around(name)
-        if name in self._moved:
-            return
-        late = position(name) > self._after or self.site.statement in parents
-        if position(name) > self._after and name.id in self._rebound:
-            return
-        if late and not _is_query(parents):
-            self.late.append(name)
-        if _is_written(name, parents):
-            if late or any(loop in parents for loop in self._loops):
-                self.rewrites = self.rewrites or name
-        elif self._gets_out(name, parents, late):
-            self.escapes = self.escapes or name
-
-    def _gets_out(self, name: ast.Name, parents: list[ast.AST], late: bool) -> bool:
-        statement = next(node for node in parents if isinstance(node, ast.stmt))
-        if isinstance(statement, ast.Assign) and base_of(statement.value) is name:
-            targets = statement.targets
-            if len(targets) == 1 and isinstance(targets[0], ast.Name):
-                if targets[0].id not in self._aliases:
-                    self._aliases.append(targets[0].id)
-                return False
-            return True
-        if _is_query(parents):
-            return False
-        if isinstance(statement, ast.Return) or any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in parents):
-            return True
-        for node in parents:
-            if isinstance(node, (ast.Lambda, ast.FunctionDef)) and node is not self.site.function:
-                return True
-            if isinstance(node, ast.Call):
-                reads = last_name(node.func) in _READERS or _is_library(node.func, self.site) or _is_on(node, name)
-                return not reads and late
-            if node is statement:
-                break
-        holder = self.site.document.parents[name]
-        return isinstance(holder, (ast.List, ast.Tuple, ast.Dict, ast.Set)) or (
-            isinstance(statement, ast.Assign) and not isinstance(statement.targets[0], (ast.Name, ast.Subscript))
-        )
-
-
-def _is_on(call: ast.Call, name: ast.Name) -> bool:
-    """Whether the call is a method of the name itself, or of a view of it."""
-    return isinstance(call.func, ast.Attribute) and base_of(call.func.value) is name
-
-
-def _is_library(func: ast.expr, site: Site) -> bool:
-    node = func
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return isinstance(node, ast.Name) and node.id in (torch_if_imported(site), "np", "numpy")
-
-
-def _is_query(parents: list[ast.AST]) -> bool:
-    first = parents[0]
-    if isinstance(first, ast.Attribute):
-        return first.attr in ("shape", "dtype", "device", "ndim", "size", "numel", "dim", "is_pinned", "stride")
-    return isinstance(first, ast.Call) and last_name(first.func) == "len"
-
-
-def _is_written(name: ast.Name, parents: list[ast.AST]) -> bool:
-    for node in parents:
-        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
-            return base_of(node) is name or _root(node) is name
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            attribute = node.func.attr
-            if attribute.endswith("_") and not attribute.endswith("__") and _root(node.func.value) is name:
-                return True
-            if any(keyword.arg == "out" and _root(keyword.value) is name for keyword in node.keywords):
-                return True
-        if isinstance(node, ast.AugAssign):
-            return _root(node.target) is name
-        if isinstance(node, ast.stmt):
-            break
-    return False
-
-
-def _root(node: ast.expr) -> ast.expr:
-    while isinstance(node, (ast.Call, ast.Attribute, ast.Subscript)):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return node

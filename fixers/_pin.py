@@ -114,6 +114,8 @@ def guard_at(site: Site, statement: ast.stmt) -> Guard:
 
 def reaches(site: Site, statement: ast.stmt) -> bool:
     """Whether running `statement` means running the copy: both in one block, with no way out in between."""
+    if _hangs_on_its_statement(site):
+        return False
     block = block_of(site, site.statement)
     if statement not in block or position(statement) > position(site.statement):
         return False
@@ -123,6 +125,14 @@ def reaches(site: Site, statement: ast.stmt) -> bool:
         for item in between
         for node in ast.walk(item)
     )
+
+
+def _hangs_on_its_statement(site: Site) -> bool:
+    """Whether the copy's own statement may run without it: `flag and x.cuda()`, `x.cuda() if flag else x`."""
+    within = site.document.around(site.call)
+    within = within[: within.index(site.statement)]
+    sometimes = (ast.BoolOp, ast.IfExp, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+    return any(isinstance(node, sometimes) for node in within)
 
 
 def _local(site: Site) -> Guard | None:

@@ -20,11 +20,12 @@ from __future__ import annotations
 
 import ast
 
-from h2dlint.fixers._factory import Origin, Uses, origin_of
+from h2dlint.fixers._factory import Origin, origin_of
 from h2dlint.fixers._pin import guard_at, may_have_default_device, obstacle
 from h2dlint.fixers._scope import is_pure
 from h2dlint.fixers._text import with_keyword
 from h2dlint.fixers._transfer import transfer_of
+from h2dlint.fixers._uses import Uses
 
 from h2dlint.facts.copies import Cause, Direction, Verdict
 from h2dlint.finding import Applicability, Fix

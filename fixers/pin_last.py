@@ -12,7 +12,8 @@ Whatever is computed on the host lies in fresh, pageable memory (docs/design.md,
 last step before the transfer. `.contiguous()` goes in front of it where the result leaves gaps.
 
 Safe: the same values, and memory was pinned on this line before as well. Offered where pin, operation and transfer
-stand in one expression; elsewhere a pinned snapshot is made.
+stand in one expression, and nothing is written in between: the pin is a copy of its own, and without it the original
+would be changed. Elsewhere a pinned snapshot is made.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def fix(site: Site) -> Fix | None:
     if site.copy.lost_pin is None or site.copy.direction is not Direction.H2D or transfer is None:
         return None
     pin = _pin_in(transfer.source)
-    if pin is None or pin is transfer.source:
+    if pin is None or pin is transfer.source or _is_written(transfer.source, pin):
         return None
     last = (".contiguous()" if needs_dense(site, transfer) else "") + ".pin_memory()"
     put = [after_receiver(site, site.call, last)] if transfer.into is None else appended(site, transfer.source, last)
@@ -57,3 +58,21 @@ def _pin_in(source: ast.expr) -> ast.Call | None:
         else:
             here = here.value
     return None
+
+
+def _is_written(source: ast.expr, pin: ast.Call) -> bool:
+    """Whether something between the pin and the transfer changes its tensor in place: `mul_`, `out=`."""
+    inside = set(map(id, ast.walk(pin)))
+    return any(
+        isinstance(node, ast.Call)
+        and id(node) not in inside
+        and (
+            any(keyword.arg in ("out", "inplace", None) for keyword in node.keywords)
+            or (isinstance(node.func, ast.Attribute) and _changes_in_place(node.func.attr))
+        )
+        for node in ast.walk(source)
+    )
+
+
+def _changes_in_place(method: str) -> bool:
+    return method.endswith("_") and not method.startswith("__")

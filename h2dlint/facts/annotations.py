@@ -81,6 +81,15 @@ def holds_no_tensors(annotation: ast.expr) -> bool:
     return isinstance(annotation, ast.Name) and annotation.id in _NO_TENSORS
 
 
+def is_number(annotation: ast.expr) -> bool:
+    """Whether an annotation says that a value is a number, or may be None instead."""
+    if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
+        return is_number(annotation.left) and is_number(annotation.right)
+    if isinstance(annotation, ast.Subscript) and key_of(annotation.value).rpartition(".")[2] == "Optional":
+        return is_number(annotation.slice)
+    return isinstance(annotation, ast.Name) and annotation.id in ("int", "float")
+
+
 _OF_OTHERS = _SEQUENCES | _MAPPINGS | {"tuple", "Tuple", "Optional", "Union"}
 _NO_TENSORS = frozenset({"int", "float", "str", "bytes"})
 

@@ -210,7 +210,7 @@ def _conditional(node: ast.IfExp, frame: Frame) -> Value:
         tags.append((tag,))
     events.set_state(frame, start, ends)
     value = join(ways, tags)
-    return as_assumed(value) if found is Truth.AVAILABLE else value
+    return as_assumed(value) if found in (Truth.AVAILABLE, Truth.FALSE) else value
 
 
 def branch_tag(test: ast.expr, holds: bool, found: Truth, frame: Frame) -> Tag:

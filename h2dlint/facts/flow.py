@@ -351,6 +351,7 @@ def _if(statement: ast.If, frame: Frame) -> bool:
     for body, holds, tag in ((statement.body, True, tags[0]), (statement.orelse, False, tags[1])):
         if (holds and found is Truth.FALSE) or (not holds and found in flags.DEFINITELY_TRUE):
             _close(body, statement.test, frame)
+            before = _assumed_in(body, before)
             continue
         frame.env = before
         narrowed = refined(statement.test, frame, holds, evaluate, seen)
@@ -369,6 +370,18 @@ def _if(statement: ast.If, frame: Frame) -> bool:
     return _meet(
         ends, before, frame, exited=len(ends) == 1 and found not in flags.DEFINITELY_TRUE and found is not Truth.FALSE
     )
+
+
+def _assumed_in(body: SequenceOf[ast.stmt], env: Environment) -> Environment:
+    """The variables where a branch is left out that sets some of them for a machine without an accelerator."""
+    names = {
+        target.id
+        for statement in body
+        if isinstance(statement, ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Name) and target.id in env
+    }
+    return {**env, **{name: as_assumed(env[name]) for name in names}} if names else env
 
 
 def _meet(ends: list[tuple[Environment, Tag]], before: Environment, frame: Frame, *, exited: bool = False) -> bool:

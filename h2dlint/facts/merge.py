@@ -71,7 +71,9 @@ def merged(
         max_bytes=None if _seen_from_a_caller(shown) else max_bytes(array),
         source_text=text if len(text) <= 80 else "",
         unproven=shown.why if verdict is Verdict.UNPROVEN else "",
-        to_accelerator=bool(reported) and all(outcome.to_accelerator for outcome in reported),
+        to_accelerator=bool(reported)
+        and all(outcome.to_accelerator for outcome in reported)
+        and not any(map(_stays_on_host, outcomes)),
         layout=array.layout.form.value if array is not None else "",
         rows=leading_size(array),
         dtype=(array.dtype or "") if array is not None and not _seen_from_a_caller(shown) else "",
@@ -172,6 +174,11 @@ def _says_nothing(outcome: Outcome) -> bool:
         return outcome.why == NO_ITEM.why
     empty = outcome.decisive is not None and outcome.decisive.layout.form is Form.EMPTY
     return outcome.direction is Direction.H2H or empty
+
+
+def _stays_on_host(outcome: Outcome) -> bool:
+    """A way on which there may be no accelerator: what it sends stays where it is."""
+    return outcome.direction is Direction.H2H and not _contradicts_itself(outcome)
 
 
 @lru_cache(maxsize=4096)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from h2dlint.facts.annotations import annotated_value, declared_object, holds_no_tensors
+from h2dlint.facts.annotations import annotated_value, declared_object, holds_no_tensors, is_number
 from h2dlint.facts.attributes import decorator_names
 from h2dlint.facts.domain import (
     NOTHING,
@@ -107,7 +107,14 @@ class Stores(Overrides):
         container of such. Then nobody need be run who fills it. A class says less than the place that makes an object.
         """
         for owner in self.lineage(info):
+            field = owner.assigned.get(name) if owner.is_dataclass else None
+            if isinstance(field, ast.AnnAssign) and is_number(field.annotation):
+                outside = self._frame(owner.module, field, owner.qualname)
+                return annotated_value(field.annotation, f"{owner.qualname}.{name}", outside)
             constructor = owner.methods.get("__init__")
+            if constructor is not None and _takes_number(owner, constructor, name):
+                outside = self._frame(owner.module, constructor, owner.qualname)
+                return annotated_value(ast.Name("int"), f"{owner.qualname}.{name}", outside)
             if constructor is None or not owner.module.declares(constructor, name):
                 continue
             for statement in constructor.body:
@@ -396,6 +403,19 @@ def _stores_data(body: str, name: str) -> bool:
     """Whether the text of a class assigns what may be a tensor to `self.name`."""
     start = body.find(f"self.{name}")
     return start >= 0 and any(match[1] == name for match in _STORES_DATA.finditer(body, start))
+
+
+def _takes_number(info: ClassInfo, constructor: FunctionNode, name: str) -> bool:
+    """Whether a constructor stores one of its parameters in an attribute that is declared to be a number."""
+    stored = info.module.plain_stores(constructor, name)
+    if not stored:
+        return False
+    numbers = {
+        one.arg
+        for one in (*constructor.args.posonlyargs, *constructor.args.args, *constructor.args.kwonlyargs)
+        if one.annotation is not None and is_number(one.annotation)
+    }
+    return all(text in numbers for text in stored)
 
 
 def _take(found: list[tuple[Value, CallSite]], values: list[Value], tags: list[tuple[Tag, ...]]) -> None:

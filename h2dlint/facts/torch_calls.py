@@ -256,7 +256,6 @@ def _from_array(
         fallback=place,
         pin=given(keywords, "pin_memory"),
         dtype=dtype or data.dtype,
-        from_numpy=data.kind == "ndarray",
         previous=data.trail,
     )
 

@@ -1,0 +1,114 @@
+"""A pin that a fix writes goes without a guard only where the copy goes to an accelerator on every way."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from conftest import Cli, WriteFiles
+
+UNGUARDED: dict[str, str] = {
+    "a literal": """
+def upload(rows: list[float]):
+    ids = torch.tensor(rows)
+    return ids.to("cuda", non_blocking=True)
+""",
+    "a method named after the device": """
+def upload(rows: list[float]):
+    ids = torch.tensor(rows)
+    return ids.cuda(non_blocking=True)
+""",
+    "a local name": """
+def upload(rows: list[float], rank: int):
+    device = torch.device("cuda", rank)
+    ids = torch.tensor(rows)
+    return ids.to(device, non_blocking=True)
+""",
+}
+
+GUARDED: dict[str, str] = {
+    "a parameter": """
+def upload(rows: list[float], device):
+    ids = torch.tensor(rows)
+    return ids.to(device, non_blocking=True)
+""",
+    "a choice": """
+def upload(rows: list[float], use_gpu: bool):
+    device = torch.device("cuda" if use_gpu else "cpu")
+    ids = torch.tensor(rows)
+    return ids.to(device, non_blocking=True)
+""",
+    "another device where there is none": """
+def upload(rows: list[float]):
+    device = "cuda"
+    if not torch.cuda.is_available():
+        device = "cpu"
+    ids = torch.tensor(rows)
+    return ids.to(device, non_blocking=True)
+""",
+    "the choice the other way round": """
+def upload(rows: list[float]):
+    device = "cpu" if not torch.cuda.is_available() else "cuda"
+    ids = torch.tensor(rows)
+    return ids.to(device, non_blocking=True)
+""",
+    "an error": """
+def upload(rows: list[float]):
+    try:
+        torch.zeros(1, device="cuda")
+        device = "cuda"
+    except RuntimeError:
+        device = "cpu"
+    ids = torch.tensor(rows)
+    return ids.to(device, non_blocking=True)
+""",
+    "a copy that may be left out": """
+def upload(rows: list[float], wanted: bool):
+    ids = torch.tensor(rows)
+    return wanted and ids.cuda(non_blocking=True)
+""",
+    "one of two values": """
+def upload(rows: list[float], wanted: bool):
+    ids = torch.tensor(rows)
+    return ids.cuda(non_blocking=True) if wanted else ids
+""",
+    "several devices in turn": """
+def upload(rows: list[float]):
+    for device in ("cuda", "cpu"):
+        try:
+            ids = torch.tensor(rows)
+            return ids.to(device, non_blocking=True)
+        except RuntimeError:
+            pass
+""",
+    "an attribute that is set later": """
+class Mover:
+    def __init__(self, gpu_id=None):
+        self.device = "cpu"
+        if gpu_id is not None:
+            self.device = f"cuda:{gpu_id}"
+
+    def upload(self, rows: list[float]):
+        ids = torch.tensor(rows)
+        return ids.to(self.device, non_blocking=True)
+""",
+}
+
+
+def pins_written(write: WriteFiles, cli: Cli, text: str) -> list[str]:
+    write({"a.py": f"import torch\n{text}"})
+    found = json.loads(cli("check", "--output-format", "json").out)["findings"]
+    return [edit["replacement"] for one in found if one["fix"] for edit in one["fix"]["edits"]]
+
+
+@pytest.mark.parametrize("text", UNGUARDED.values(), ids=UNGUARDED)
+def test_no_guard_where_every_way_leads_to_an_accelerator(write: WriteFiles, cli: Cli, text: str) -> None:
+    (pin,) = pins_written(write, cli, text)
+    assert "pin_memory=True" in pin
+
+
+@pytest.mark.parametrize("text", GUARDED.values(), ids=GUARDED)
+def test_a_guard_where_some_way_leads_elsewhere_or_passes_the_copy_by(write: WriteFiles, cli: Cli, text: str) -> None:
+    pins = pins_written(write, cli, text)
+    assert pins
+    assert all("torch.cuda.is_available()" in pin for pin in pins)
