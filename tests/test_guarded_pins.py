@@ -70,7 +70,7 @@ def upload(rows: list[float], wanted: bool):
     "one of two values": """
 def upload(rows: list[float], wanted: bool):
     ids = torch.tensor(rows)
-    return ids.cuda(non_blocking=True) if wanted else ids
+    return ids.cuda(non_blocking=True) if wanted else None
 """,
     "several devices in turn": """
 def upload(rows: list[float]):
