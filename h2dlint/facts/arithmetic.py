@@ -33,6 +33,7 @@ from h2dlint.facts.domain import (
 from h2dlint.facts.frame import Frame, key_of
 from h2dlint.facts.iteration import MAX_UNROLLED
 from h2dlint.facts.layout import DENSE_UNRANKED, Symbol
+from h2dlint.facts.machines import names_own_device
 from h2dlint.facts.operations import combinations, elementwise_layout, flat_arrays, fresh
 from h2dlint.facts.torch_api import ACCELERATOR_MODULES, METHODS, Effect, Op
 
@@ -218,7 +219,7 @@ def compare(left: Value, right: Value, op: ast.cmpop, node: ast.Compare, frame: 
     """One comparison; of tensors it makes a mask, of constants a constant."""
     if isinstance(op, (ast.Is, ast.IsNot)):
         return _identity(left, right, isinstance(op, ast.Is))
-    test = device_test(node, left, right)
+    test = device_test(node, left, right, frame.interpreter.options.backend)
     if test is not None:
         return test
     if isinstance(op, (ast.In, ast.NotIn)):
@@ -250,19 +251,19 @@ def _is_device_count(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and key_of(node.func).endswith("device_count")
 
 
-def device_test(node: ast.Compare, left: Value, right: Value) -> Value | None:
+def device_test(node: ast.Compare, left: Value, right: Value, backend: str) -> Value | None:
     """`device.type == "cuda"` of a device object: an availability test. A tensor's device is left to the guards."""
     op = node.ops[0]
     if isinstance(op, (ast.In, ast.NotIn)):
         if isinstance(left, Const):  # `"cuda" in str(device)`, not `"cpu" in device_map`
             if not _is_text_of_one(node.comparators[0]):
                 return None
-            return kind_test(node.comparators[0], [left], isinstance(op, ast.In))
+            return kind_test(node.comparators[0], [left], isinstance(op, ast.In), backend)
         kinds = right.items if isinstance(right, Sequence) and right.items else []
-        return kind_test(node.left, kinds, isinstance(op, ast.In))
+        return kind_test(node.left, kinds, isinstance(op, ast.In), backend)
     if isinstance(left, Const) or not isinstance(op, (ast.Eq, ast.NotEq)):
         return None
-    return kind_test(node.left, [right], isinstance(op, ast.Eq))
+    return kind_test(node.left, [right], isinstance(op, ast.Eq), backend)
 
 
 def _is_text_of_one(node: ast.expr) -> bool:
@@ -272,11 +273,15 @@ def _is_text_of_one(node: ast.expr) -> bool:
     return key_of(node).endswith(("device", ".type", "device_type", "device_name", "dev"))
 
 
-def kind_test(holder: ast.expr, kinds: Iterable[Value], holds: bool) -> Value | None:
-    """Whether an expression that stands for the program's own device is one of these kinds, or is none of them."""
+def kind_test(holder: ast.expr, kinds: Iterable[Value], holds: bool, backend: str) -> Value | None:
+    """Whether an expression that stands for the program's own device is one of these kinds, or is none of them. A test
+    for other accelerators alone says nothing of the one that is asked about.
+    """
     names = set(map(_kind_of, kinds))
     if not names or None in names or ("cpu" in names and len(names) > 1) or not names_own_device(holder):
         return None
+    if names.isdisjoint({"cpu", "cuda", backend}):
+        return NOTHING
     return Available() if ("cpu" in names) != holds else Const(False)
 
 
@@ -288,26 +293,6 @@ def _kind_of(value: Value) -> str | None:
 
 
 _KINDS = ACCELERATOR_MODULES | {"cpu"}
-
-
-def names_own_device(node: ast.expr) -> bool:
-    """Whether an expression is the device that the program runs on, its kind or its text: `self.device`,
-    `str(device)`.
-    """
-    while True:
-        if isinstance(node, ast.Attribute) and node.attr == "type":
-            node = node.value
-        elif isinstance(node, ast.Call) and key_of(node.func) in _OF_A_DEVICE and len(node.args) == 1:
-            node = node.args[0]
-        else:
-            break
-    base, _, last = key_of(node).rpartition(".")
-    if "device" not in last and last != "dev":
-        return False
-    return not base or base in ("self", "cls") or any(word in base for word in ("config", "args", "platform"))
-
-
-_OF_A_DEVICE = frozenset({"torch.device", "device", "str"})
 
 
 _NEVER_NONE = frozenset(

@@ -372,7 +372,7 @@ def _call_method(method: Method, args: list[Value], keywords: dict[str, Value], 
         if is_availability_name(method.name):
             return Available()
         if method.name == "startswith" and isinstance(node.func, ast.Attribute):
-            return kind_test(node.func.value, args, True) or NOTHING
+            return kind_test(node.func.value, args, True, frame.interpreter.options.backend) or NOTHING
         if is_wsl_name(method.name):
             return Const(False)
         return torch_calls.call_method(receiver, method.name, args, keywords, node, frame, method.key)

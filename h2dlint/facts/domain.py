@@ -132,6 +132,8 @@ class Tag(Struct, frozen=True):
     path: str = ""
     text: str = ""
     """Replaces the rendered condition."""
+    machine: str = ""
+    """For a branch: the other accelerator that it is for, or with `-` in front the one that it is not for."""
 
 
 class Value(Struct, frozen=True):

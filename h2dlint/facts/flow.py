@@ -11,11 +11,12 @@ from typing import Any, TypeAlias
 
 from h2dlint.facts import events, flags, parts, streams
 from h2dlint.facts.annotations import declared_object
-from h2dlint.facts.arithmetic import binary, names_own_device
+from h2dlint.facts.arithmetic import binary
 from h2dlint.facts.attributes import instance_attribute
 from h2dlint.facts.calls import handed_over
 from h2dlint.facts.copies import Direction
 from h2dlint.facts.domain import (
+    ASSUMED,
     NOTHING,
     Array,
     Const,
@@ -35,11 +36,12 @@ from h2dlint.facts.domain import (
     one_of_several,
     without_none,
 )
-from h2dlint.facts.evaluate import bind_target, branch_tag, evaluate, scope_of
+from h2dlint.facts.evaluate import bind_target, branch_tag, decided, evaluate, scope_of
 from h2dlint.facts.flags import Truth, truth
 from h2dlint.facts.frame import IN_FLIGHT, Environment, Frame, join_environments, key_of
 from h2dlint.facts.indexing import read_index, store_element, stored
 from h2dlint.facts.iteration import item_of, loop_items
+from h2dlint.facts.machines import device_on, names_own_device
 from h2dlint.facts.reads import read_in
 from h2dlint.facts.refine import refined
 from h2dlint.facts.transfers import tested, waits
@@ -343,7 +345,7 @@ def _break(statement: ast.Break, frame: Frame) -> bool:
 
 
 def _if(statement: ast.If, frame: Frame) -> bool:
-    found = truth(tested(evaluate(statement.test, frame), statement.test, frame))
+    found = decided(statement.test, frame)
     before, made_before = frame.env, frozenset(frame.allocated)
     ends: list[tuple[Environment, Tag]] = []
     tags = [branch_tag(statement.test, holds, found, frame) for holds in (True, False)]
@@ -359,6 +361,8 @@ def _if(statement: ast.If, frame: Frame) -> bool:
             _close(body, statement.test, frame)
             continue
         frame.env = dict(narrowed) if narrowed is before else narrowed
+        if tag.machine:
+            _on_machine(statement.test, holds, frame)
         frame.path.append(tag)
         frame.assumes += found is Truth.AVAILABLE
         goes_on = run_body(body, frame)
@@ -370,6 +374,17 @@ def _if(statement: ast.If, frame: Frame) -> bool:
     return _meet(
         ends, before, frame, exited=len(ends) == 1 and found not in flags.DEFINITELY_TRUE and found is not Truth.FALSE
     )
+
+
+def _on_machine(test: ast.expr, holds: bool, frame: Frame) -> None:
+    """In a branch for another accelerator, the program's own device is that one."""
+    found = device_on(test, holds, frame.interpreter.options.backend)
+    if found is None:
+        return
+    name, kind = found
+    frame.env[name] = DeviceValue(Device(kind, ASSUMED))
+    if "." in name:
+        frame.note_dotted(name)
 
 
 def _assumed_in(body: SequenceOf[ast.stmt], env: Environment) -> Environment:

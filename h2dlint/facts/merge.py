@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from h2dlint.facts.copies import Branch, Cause, Copy, Direction, Hazard, HazardKind, Pinning, Place, Verdict
 from h2dlint.facts.describe import branch_text, leading_size, max_bytes, place_of, places, reveal, span_of
-from h2dlint.facts.domain import NO_ITEM, Array, Memory, Tag
+from h2dlint.facts.domain import ACCELERATOR_NAMES, NO_ITEM, Array, Memory, Tag
 from h2dlint.facts.frame import key_of
 from h2dlint.facts.layout import Form
 from h2dlint.facts.modules import ModuleInfo, Unit
@@ -157,6 +157,7 @@ def _is_index_built(outcome: Outcome) -> bool:
 def deciding(outcomes: list[Outcome]) -> list[Outcome]:
     """The function on its own where that proves something; else its callers, where they are seen, and theirs."""
     outcomes = [outcome for outcome in outcomes if not _contradicts_itself(outcome)] or outcomes
+    outcomes = [outcome for outcome in outcomes if not _is_elsewhere(outcome)] or outcomes
     outcomes = [outcome for outcome in outcomes if not _says_nothing(outcome)] or outcomes
     outcomes = [outcome for outcome in outcomes if not _runs_on_host(outcome)] or outcomes
     own = [outcome for outcome in outcomes if not outcome.context]
@@ -174,6 +175,25 @@ def _says_nothing(outcome: Outcome) -> bool:
         return outcome.why == NO_ITEM.why
     empty = outcome.decisive is not None and outcome.decisive.layout.form is Form.EMPTY
     return outcome.direction is Direction.H2H or empty
+
+
+def _is_elsewhere(outcome: Outcome) -> bool:
+    """A way through a branch for another accelerator, or past the one for the accelerator that the copy names."""
+    machines = {tag.machine for tag in outcome.tags if tag.machine}
+    if not machines:
+        return False
+    named = _named_machine(outcome.node)
+    return f"-{named}" in machines or any(machine[0] != "-" and machine != named for machine in machines)
+
+
+def _named_machine(node: ast.AST) -> str:
+    """The accelerator that a copy names itself: `.to("npu")`, `.xpu()`."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ACCELERATOR_NAMES:
+        return node.func.attr
+    texts = (
+        inner.value for inner in ast.walk(node) if isinstance(inner, ast.Constant) and isinstance(inner.value, str)
+    )
+    return next((kind for kind in (text.partition(":")[0] for text in texts) if kind in ACCELERATOR_NAMES), "")
 
 
 def _stays_on_host(outcome: Outcome) -> bool:
