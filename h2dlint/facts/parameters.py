@@ -12,6 +12,7 @@ from h2dlint.facts.domain import (
     Available,
     Class,
     Const,
+    DeviceValue,
     Instance,
     Number,
     Sequence,
@@ -84,6 +85,8 @@ def _parameter(frame: Frame, parameter: ast.arg, default: ast.expr | None, own: 
     if isinstance(value, Available) or not own:
         return value
     declared = _declared(frame, parameter)
+    if isinstance(value, DeviceValue) and value.device.is_cpu:  # a default says nothing of what callers mean
+        return declared
     return value if isinstance(declared, Unknown) else declared
 
 

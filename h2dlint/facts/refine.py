@@ -186,6 +186,8 @@ def _comparison(test: ast.Compare, holds: bool) -> tuple[ast.expr, Narrow] | Non
         return test.left, _truthy if right.value == same else _falsy
     if isinstance(op, (ast.Eq, ast.NotEq)):
         kinds = {_device_literal(right)}
+        if not _is_device_of_tensor(test.left) and isinstance(right, ast.Constant) and isinstance(right.value, str):
+            return test.left, _texts(right.value, equal=isinstance(op, ast.Eq) == holds)
     elif isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, (ast.Tuple, ast.List, ast.Set)):
         kinds = set(map(_device_literal, right.elts))
     else:
@@ -194,13 +196,32 @@ def _comparison(test: ast.Compare, holds: bool) -> tuple[ast.expr, Narrow] | Non
         return None
     equal = isinstance(op, (ast.Eq, ast.In)) == holds
     holder = test.left
+    if not _is_device_of_tensor(holder):
+        return None
     if isinstance(holder, ast.Attribute) and holder.attr == "type":
         holder = holder.value
-    if not (isinstance(holder, ast.Attribute) and holder.attr == "device"):
+    if not isinstance(holder, ast.Attribute):
         return None
     if "cpu" in kinds:
         return holder.value, _on_cpu if equal else _on_device
     return holder.value, _on_device if equal else _keep
+
+
+def _is_device_of_tensor(node: ast.expr) -> bool:
+    """`x.device`, or `x.device.type`."""
+    if isinstance(node, ast.Attribute) and node.attr == "type":
+        node = node.value
+    return isinstance(node, ast.Attribute) and node.attr == "device"
+
+
+def _texts(text: str, *, equal: bool) -> Narrow:
+    """What is a literal text, or is not: of a constant that somebody may set otherwise nothing is said."""
+
+    def narrow(value: Value) -> Value | None:
+        certain = isinstance(value, Const) and not value.soft
+        return None if certain and (value.value == text) is not equal else value  # type: ignore[attr-defined]
+
+    return narrow
 
 
 def _is_truth(node: ast.expr) -> TypeGuard[ast.Constant]:

@@ -90,6 +90,8 @@ class Site(Struct):
     """Asked only under a switch that is off or unknown."""
     fetches: bool = False
     """Whether it brings a tensor home without being asked to be asynchronous."""
+    one_of_several: bool = False
+    """It goes to the host on one way and elsewhere on another."""
     hangs_on_place: bool = False
     """It goes to the host on one way and elsewhere on another, and whether it asks may hang on which."""
 
@@ -309,6 +311,7 @@ def move(
         return _dtype_only(receiver, dtype, keywords, site)
     ways: list[tuple[Value, tuple[Tag, ...]]] = []
     places = {device_of(way.value).is_cpu for way in alternatives(target)}
+    site.one_of_several = len(places) > 1
     site.hangs_on_place = len(places) > 1 and flag is not None and not isinstance(flag, Const)
     guards = _asked_by(flag, node, frame)
     known = _speak_of(guards, operand, _keyword_or_first(node, "device"))
@@ -518,7 +521,9 @@ def _bring_home(array: Array | None, dtype: str | None, site: Site) -> Value:
     base = array or Array("tensor", CPU, memory, DENSE_UNRANKED)
     trail = site.frame.trail(site.node, site.name, f"`.{site.name}` brings it to the host", base.trail)
     host = base.but(device=CPU, memory=memory, dtype=dtype or base.dtype, trail=trail, index_built=False)
-    if site.asked:
+    if site.asked and site.one_of_several:  # the CPU where there is no accelerator: nothing was on one
+        record(site, replace(H2H, decisive=host))
+    elif site.asked:
         host = host.but(storage=_made_pinned(site.frame), part="")
         record(site, Ruling(Verdict.ASYNC, Direction.D2H, (), host))
     else:  # fetched, or there already: a caller may know
