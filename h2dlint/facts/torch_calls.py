@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from h2dlint.facts import events, loaders, parts, streams, transfers
 from h2dlint.facts import layout as lay
@@ -348,6 +349,9 @@ def _accelerator_module_call(
 
 # Methods
 
+_SENDS = re.compile(r"(?:^|_)to(?:$|_)|(?:^|_)(?:cuda|cpu|device|npu|xpu)(?:$|_)")
+"""Methods of something unknown that may well move it, as `.to` does: `to_device`, `move_to`."""
+
 
 def call_method(
     receiver: Value, name: str, args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame, key: str
@@ -377,8 +381,10 @@ def call_method(
             if name not in _LEAVE_ALONE:
                 _in_place(receiver, name, [*args, *keywords.values()], node, frame)
             return receiver
-        if "non_blocking" in keywords:
+        if "non_blocking" in keywords and _SENDS.search(name):
             return transfers.move(receiver, name, args, keywords, node, frame)
+        if "non_blocking" in keywords:
+            transfers.unfollowed(node, name, frame)
         return _unknown_method(receiver, name)
     if row.effect is Effect.TRANSFER:
         return _transfer(receiver, name, args, keywords, node, frame)
