@@ -119,13 +119,26 @@ def _is_list(site: Site, node: ast.expr) -> bool:
     scope = scope_of(site)
     if isinstance(scope, ast.Module):
         return False
+    bound = [item for item in statements(scope) if _binds_here(item, node.id)]
     if node.id in parameters(scope):
         every = [*scope.args.posonlyargs, *scope.args.args, *scope.args.kwonlyargs]
         noted = next((argument.annotation for argument in every if argument.arg == node.id), None)
-        return noted is not None and ast.unparse(noted).startswith(("list[", "List[", "int", "float", "bool"))
-    values = [
-        item.value
-        for item in statements(scope)
-        if isinstance(item, (ast.Assign, ast.AnnAssign)) and node.id in binds(item) and item.value is not None
-    ]
-    return bool(values) and all(not isinstance(value, ast.Name) and _is_list(site, value) for value in values)
+        return not bound and noted is not None and _says_numbers(noted)
+    values = [item.value for item in bound if isinstance(item, (ast.Assign, ast.AnnAssign)) and item.value is not None]
+    return len(values) == len(bound) > 0 and all(
+        not isinstance(value, ast.Name) and _is_list(site, value) for value in values
+    )
+
+
+def _says_numbers(annotation: ast.expr) -> bool:
+    """Whether an annotation says that something is a number or lists of such, and nothing else."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        try:
+            return _says_numbers(ast.parse(annotation.value, mode="eval").body)
+        except (SyntaxError, ValueError, RecursionError):
+            return False
+    if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
+        return _says_numbers(annotation.left) and _says_numbers(annotation.right)
+    if isinstance(annotation, ast.Subscript):
+        return last_name(annotation.value) in ("list", "List") and _says_numbers(annotation.slice)
+    return isinstance(annotation, ast.Name) and annotation.id in ("int", "float", "bool")

@@ -112,3 +112,32 @@ def test_a_guard_where_some_way_leads_elsewhere_or_passes_the_copy_by(write: Wri
     pins = pins_written(write, cli, text)
     assert pins
     assert all("torch.cuda.is_available()" in pin for pin in pins)
+
+
+DATA: dict[str, tuple[str, bool]] = {
+    "a list": ("def upload(xs: list[int], dev):\n    ids = torch.tensor(xs)", True),
+    "lists of lists": ("def upload(xs: List[List[float]], dev):\n    ids = torch.tensor(xs)", True),
+    "a number or lists": ("def upload(xs: int | list[int], dev):\n    ids = torch.tensor(xs)", True),
+    "a list made here": ("def upload(n, dev):\n    xs = [1] * 2\n    xs = [n]\n    ids = torch.tensor(xs)", False),
+    "a list, or an array": ("def upload(xs: list[int] | np.ndarray, dev):\n    ids = torch.tensor(xs)", False),
+    "a number, or a tensor": ("def upload(xs: int | torch.Tensor, dev):\n    ids = torch.tensor(xs)", False),
+    "a list of arrays": ("def upload(xs: list[np.ndarray], dev):\n    ids = torch.tensor(xs)", False),
+    "a class whose name begins like int": ("def upload(xs: intarray, dev):\n    ids = torch.tensor(xs)", False),
+    "a list that becomes an array": (
+        "def upload(xs: list[int], dev):\n    xs = np.asarray(xs)\n    ids = torch.tensor(xs)",
+        False,
+    ),
+    "a list, and what a loop goes over": (
+        "def upload(xs: list[int], tensors, dev):\n    for xs in tensors:\n        print(xs)\n    ids = torch.tensor(xs)",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "pinned"), DATA.values(), ids=DATA)
+def test_only_numbers_and_lists_are_pinned_as_they_are_made(
+    write: WriteFiles, cli: Cli, text: str, pinned: bool
+) -> None:
+    head = "from typing import List\n\nimport numpy as np\n\n\n"
+    pins = pins_written(write, cli, f"{head}{text}\n    return ids.to(dev, non_blocking=True)\n")
+    assert any("pin_memory=" in pin for pin in pins) is pinned

@@ -18,6 +18,7 @@ from h2dlint.facts.copies import Direction
 from h2dlint.facts.domain import (
     ASSUMED,
     NOTHING,
+    SOMEWHERE,
     Array,
     Const,
     Device,
@@ -574,15 +575,24 @@ def _with(statement: ast.With | ast.AsyncWith, frame: Frame) -> bool:
         value = evaluate(item.context_expr, frame)
         frame.entered = outer
         frame.stream = streams.entered(value, item.context_expr, frame)
-        if isinstance(value, DeviceValue):
-            frame.default_device = value.device
-        elif isinstance(value, Unknown) and "device" in value.key.rpartition(".")[2].lower():
-            frame.default_device = Device("", value.key)
+        frame.default_device = _device_entered(value, item.context_expr) or frame.default_device
         if item.optional_vars is not None:
             bind_target(item.optional_vars, _entered(value, item.context_expr, frame), frame)
     goes_on = run_body(statement.body, frame)
     frame.default_device, frame.stream = outer_device, outer_stream
     return goes_on
+
+
+def _device_entered(value: Value, node: ast.expr) -> Device | None:
+    """The device on which factories allocate inside a `with`; None where it enters something else."""
+    found = [way.value for way in alternatives(value)]
+    devices = {one.device for one in found if isinstance(one, DeviceValue)}
+    if devices:
+        return devices.pop() if len(devices) == len(found) == 1 else SOMEWHERE
+    name = (value.key if isinstance(value, Unknown) else "") or key_of(node)
+    last = name.rpartition(".")[2].lower()
+    named = isinstance(value, Unknown) and ("device" in last or last == "dev" or last.endswith("_dev"))
+    return Device("", name) if named else None
 
 
 def _entered(value: Value, node: ast.expr, frame: Frame) -> Value:
