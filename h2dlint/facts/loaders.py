@@ -95,16 +95,19 @@ def _option(name: str, args: list[Value], keywords: dict[str, Value]) -> Value |
 
 
 def _sample(dataset: Value, node: ast.Call, frame: Frame) -> Value:
-    """What the dataset hands out for one index. Of an unknown dataset: something on the host, since its batches are
-    sent to a device.
+    """What the dataset hands out for one index, or one after the other. Of an unknown dataset: something on the host,
+    since its batches are sent to a device.
     """
     if isinstance(dataset, Instance) and dataset.info is not None:
-        method = class_member(dataset.info, "__getitem__", frame)
-        if isinstance(method, Function):
-            bound = Function(method.node, method.module, method.owner, dataset)
-            found = frame.interpreter.call_function(bound, [NOTHING], {}, frame, node, "")
-            if not isinstance(found, Unknown):
-                return found
+        for name, given_to_it in (("__getitem__", [NOTHING]), ("__iter__", [])):
+            method = class_member(dataset.info, name, frame)
+            if isinstance(method, Function):
+                bound = Function(method.node, method.module, method.owner, dataset)
+                found = frame.interpreter.call_function(bound, [*given_to_it], {}, frame, node, "")
+                if name == "__iter__":
+                    found = found.any_item() if isinstance(found, Sequence) else NOTHING
+                if not isinstance(found, Unknown):
+                    return found
     if isinstance(dataset, Sequence):
         return dataset.any_item()
     return Array("batch", CPU, Memory.UNKNOWN, DENSE_UNRANKED)
