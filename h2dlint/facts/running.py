@@ -115,6 +115,8 @@ class Running:
         self._partial_reads = 0
         self._hasty: set[ast.AST] = set()
         """Functions that read an attribute or a global while that was still being looked up."""
+        self._early: set[ast.AST] = set()
+        """Those of them that were called by one which stores what they read, before it was done."""
         self._own_stores: set[ast.AST] = set()
         """Functions that read an attribute which they store themselves, while nobody knew what they store."""
         self._run_twice: set[ast.AST] = set()
@@ -237,8 +239,10 @@ class Running:
         if unit.node in self.sought:
             events.across_calls(frame)
         self._units[unit.node] = frame
-        if amid_questions and self._partial_reads != partial_reads:
+        if self._partial_reads != partial_reads:
             self._hasty.add(unit.node)
+            if not amid_questions:
+                self._early.add(unit.node)
         return frame
 
     def _give_up(self, module: ModuleInfo, root: ast.AST | None, name: str) -> None:
@@ -267,7 +271,8 @@ class Running:
             self._hasty.discard(unit.node)
             seen = self.outcomes.get(module.file, [])
             mine = [one for one in seen if one.root is unit.node]
-            if mine and all(one.verdict in _HARMLESS and one.pitfall is None for one in mine):
+            harmless = all(one.verdict in _HARMLESS and one.pitfall is None for one in mine)
+            if mine and harmless and unit.node not in self._early:
                 continue
             self.outcomes[module.file] = [one for one in seen if one.root is not unit.node]
             self._run_unit(module, unit)

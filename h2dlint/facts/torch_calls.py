@@ -384,7 +384,7 @@ def call_method(
         if "non_blocking" in keywords and _SENDS.search(name):
             return transfers.move(receiver, name, args, keywords, node, frame)
         if "non_blocking" in keywords:
-            transfers.unfollowed(node, name, frame)
+            transfers.unfollowed_method(name, args, keywords, node, frame)
         return _unknown_method(receiver, name)
     if row.effect is Effect.TRANSFER:
         return _transfer(receiver, name, args, keywords, node, frame)

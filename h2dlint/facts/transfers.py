@@ -286,10 +286,16 @@ def not_a_tensor(node: ast.Call, frame: Frame) -> None:
     record(Site(frame, node, key_of(node.func).rpartition(".")[2], None, True, asked=True), NOT_A_TENSOR)
 
 
-def unfollowed(node: ast.Call, name: str, frame: Frame) -> None:
+def unfollowed(node: ast.Call, name: str, frame: Frame, asked: bool = True) -> None:
     """A method that names non_blocking, of an object whose class lies out of reach."""
     why = "what this method does cannot be followed"
-    record(Site(frame, node, name, None, True, asked=True), unproven(Direction.UNKNOWN, why))
+    record(Site(frame, node, name, None, True, asked=asked), unproven(Direction.UNKNOWN, why) if asked else NO_TRANSFER)
+
+
+def unfollowed_method(name: str, args: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame) -> None:
+    """The same of something unknown: a copy only where it is given something that it may copy, or a device."""
+    certain = asks(keywords["non_blocking"], None) == (True, False)
+    unfollowed(node, name, frame, asked=certain and _target(name, args, keywords)[2])
 
 
 # `.to`, `.cuda`, `.cpu`
