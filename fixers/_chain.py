@@ -6,6 +6,7 @@ import ast
 
 from h2dlint.fixers._scope import Scope, binds, is_shared, names_in, own_nodes, parameters, position, statements, words
 from h2dlint.fixers._torch_names import imported_function, torch_if_imported
+from h2dlint.fixers._whole import Numbers
 
 from h2dlint.facts.torch_api import DTYPES
 from h2dlint.fixing import Site
@@ -30,6 +31,7 @@ _EXACT_FOR_INTEGERS = words(
     "add sub mul neg floor_divide remainder bitwise_and bitwise_or bitwise_xor clamp minimum maximum cumsum abs "
     "square sum diff"
 )
+_COMPARES = words("eq ne lt le gt ge logical_and logical_or logical_xor")
 _CASTS = words("long int short bool char byte")
 _IN_PLACE = words("masked_fill_ fill_ zero_ unsqueeze_ squeeze_ tril_ triu_")
 _IN_PLACE_FOR_INTEGERS = words("add_ sub_ mul_ clamp_ neg_")
@@ -62,12 +64,31 @@ class Chain:
         """Reads of the names inside the chain itself."""
         self.floating = False
         self.arithmetic = False
+        self.unknown = False
+        """A number that goes in is not shown to be whole: computing with it may give other values."""
+        self.fractions = False
+        """Among them, or in their place, are numbers that are shown not to be whole."""
+        self.stepping = False
+        """A range has a start or a step that is not shown to be whole."""
+        self.truncated = False
+        """Elements are cast to integers."""
+        self._numbers = Numbers(scope, site.tree)
         self._torch = torch_if_imported(site)
         self.follow(source)
         if self.floating and self.arithmetic:
             raise NotExactError("floating-point arithmetic can give other values on the device")
         if not self.factories:
             raise NotExactError("no factory of this chain stands in this function")
+
+    def is_exact(self, cast: ast.expr | None) -> bool:
+        """Whether all elements are shown to come out the same on every device, cast to a dtype last if there is one.
+
+        An integer for a floating-point number that does not fit into it is one on the host and another on a device.
+        """
+        if self.stepping or (self.unknown and self.arithmetic):
+            return False
+        cuts = self.truncated or (cast is not None and self._dtype(cast) is not False)
+        return not (self.floating and cuts and (self.unknown or self.fractions))
 
     # --- expressions ----------------------------------------------------------------------------------------------
 
@@ -96,14 +117,23 @@ class Chain:
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Invert, ast.USub)):
             self.follow(node.operand)
         elif isinstance(node, ast.Compare):
-            self._operands([node.left, *node.comparators])
+            self._operands([node.left, *node.comparators], weighs=False)
         else:
             raise NotExactError(f"`{_short(node)}` holds values of the host")
 
-    def _operands(self, nodes: list[ast.expr]) -> None:
+    def _operands(self, nodes: list[ast.expr], weighs: bool = True) -> None:
+        """Operands of a computation or a choice. `weighs`: the numbers among them get into the elements."""
         for node in nodes:
             if not (self._is_number(node) and (self.trusted or _is_plain_number(node))):
                 self.follow(node)
+            elif weighs:
+                self._weigh(node)
+
+    def _weigh(self, *nodes: ast.expr) -> None:
+        answers = [self._numbers.is_whole(node) for node in nodes]
+        self.unknown |= None in answers
+        self.fractions |= False in answers
+        self.floating |= False in answers
 
     def _call(self, node: ast.Call) -> None:
         name = last_name(node.func)
@@ -132,9 +162,11 @@ class Chain:
     def _method(self, node: ast.Call, func: ast.Attribute, name: str) -> None:
         self.follow(func.value)
         if name in _CASTS and not node.args and not node.keywords:
+            self.truncated |= name != "bool"
             return
         if name == "to" and (dtype := _only_dtype(node)) is not None and self._dtype(dtype) is not None:
             self.floating |= not self._dtype(dtype)
+            self.truncated |= bool(self._dtype(dtype))
             return
         self._operation(node, name, node.args)
 
@@ -158,10 +190,13 @@ class Chain:
                 raise NotExactError(f"`{keyword.arg}=` of `{name}` is not followed")
             if keyword.arg == "dtype":
                 self.floating |= self._dtype(keyword.value) is not True
+                self.truncated |= self._dtype(keyword.value) is not False
         tensors = [*arguments, *(word.value for word in node.keywords if word.arg in ("other", "tensors"))]
         if name in _TAKES_TENSORS:
-            self._operands(tensors)
+            self._operands(tensors, weighs=name not in _COMPARES)
             return
+        if name == "new_full":
+            self._weigh(*arguments[1:2])
         for argument in tensors:
             if not self._is_number(argument):
                 self.follow(argument)
@@ -180,6 +215,10 @@ class Chain:
         self.floating |= self._is_floating(node, name, keywords)
         if name == "arange" and self.floating:
             raise NotExactError("a floating-point range can give other values on the device")
+        if name == "arange" and "dtype" not in keywords:
+            self.stepping |= any(self._numbers.is_whole(number) is None for number in _steps(node, keywords))
+        if name == "full" and self.floating:
+            self._weigh(*node.args[1:2], *(keywords[word] for word in ("fill_value",) if word in keywords))
         self.factories.append(node)
 
     def _is_floating(self, node: ast.Call, name: str, keywords: dict[str | None, ast.expr]) -> bool:
@@ -187,8 +226,9 @@ class Chain:
             return self._dtype(keywords["dtype"]) is not True
         if name in ("tril_indices", "triu_indices"):
             return False
-        if name == "arange":  # of one number without a type the elements are small whole numbers, exact in any case
-            return any(_is_float(argument) for argument in (*node.args, *keywords.values()))
+        if name == "arange":  # from a whole number in whole steps the elements are whole, wherever the range ends
+            shown = any(self._numbers.is_whole(number) is False for number in _steps(node, keywords))
+            return shown or any(_is_float(argument) for argument in (*node.args, *keywords.values()))
         if name == "full":
             value = keywords.get("fill_value") or (node.args[1] if len(node.args) > 1 else None)
             return not (isinstance(value, ast.Constant) and isinstance(value.value, (bool, int)))
@@ -214,9 +254,12 @@ class Chain:
             return True
         if isinstance(node, (ast.Tuple, ast.List)):
             return bool(node.elts) and all(self._is_number(item) for item in node.elts)
-        if isinstance(node, ast.Call) and self._starts_at_torch(node):
+        if any(isinstance(inner, ast.Call) and self._makes_tensor(inner) for inner in ast.walk(node)):
             return False
         return not any(self._is_tensor_name(name) for name in names_in([node])) or _is_query(node)
+
+    def _makes_tensor(self, call: ast.Call) -> bool:
+        return self._starts_at_torch(call) and last_name(call.func) not in ("finfo", "iinfo")
 
     def _starts_at_torch(self, node: ast.expr) -> bool:
         while isinstance(node, (ast.Call, ast.Attribute, ast.Subscript)):
@@ -301,7 +344,9 @@ class Chain:
         self.statements[statement] = None
         self.consumed.add(target.value)
         self._index(target.slice)
-        if not isinstance(statement.value, ast.Constant):
+        if isinstance(statement.value, ast.Constant):
+            self._weigh(statement.value)
+        else:
             self.follow(statement.value)
 
     def host_reads(self, done: ast.stmt, rebinds: str | None) -> list[ast.Name]:
@@ -334,6 +379,12 @@ def _only_dtype(call: ast.Call) -> ast.expr | None:
         return call.args[0]
     only = call.keywords[0] if len(call.keywords) == 1 and not call.args else None
     return only.value if only is not None and only.arg == "dtype" else None
+
+
+def _steps(node: ast.Call, keywords: dict[str | None, ast.expr]) -> list[ast.expr]:
+    """Where a range starts, and its step."""
+    first = node.args[:1] if len(node.args) > 1 or "end" in keywords else []
+    return [*first, *node.args[2:3], *(keywords[word] for word in ("start", "step") if word in keywords)]
 
 
 def _values_bound_to(statement: ast.stmt, name: str) -> list[ast.expr]:

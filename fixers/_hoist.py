@@ -6,12 +6,14 @@ import ast
 import re
 from collections.abc import Sequence
 
+from h2dlint.fixers._effects import acting_calls, changes_current_device, shares_object, used_up, writes_attribute
 from h2dlint.fixers._scope import (
     Scope,
     binds,
     block_of,
     is_pure,
     is_shared,
+    names_in,
     parameters,
     position,
     reads,
@@ -44,11 +46,12 @@ class Hoist:
         self.moved: list[ast.stmt] = []
         self.split: list[ast.stmt] = []
         """Statements of a loop that get a loop of their own, above."""
-        self.unseen: list[ast.Call] = []
-        """Calls among the moved ones whose body is not in sight."""
         self._need(wanted, "the device")
         self.moved.sort(key=position)
         self._check_order()
+        self._check_device(wanted)
+        self.changes_nothing = self._changes_nothing(wanted)
+        """Whether all that runs earlier now is shown to give the same, and to change nothing for what stays."""
 
     def _need(self, node: ast.AST, user: str) -> None:
         for name in sorted(reads(node)):
@@ -77,7 +80,6 @@ class Hoist:
         if not all(_is_plain(target) for target in statement.targets):
             raise CannotMoveError(f"line {statement.lineno} writes more than names")
         self.moved.append(statement)
-        self.unseen += unseen_calls(self.site, statement)
         self._need(statement, f"line {statement.lineno}")
 
     def _split_off(self, loop: ast.For, name: str) -> None:
@@ -96,6 +98,46 @@ class Hoist:
         if part not in self.split:
             self.split.append(part)
             self.moved.append(loop)
+
+    def _staying(self) -> list[ast.stmt]:
+        """The statements from the anchor to the transfer that run after the device is known now."""
+        return [one for one in self.block[self.start : self.stop] if one not in self.moved or isinstance(one, ast.For)]
+
+    def _check_device(self, wanted: ast.expr) -> None:
+        """The device itself is asked for above the statements that stay, too."""
+        for stays in self._staying():
+            if writes_attribute(stays, wanted):
+                raise CannotMoveError(f"line {stays.lineno} may change the device")
+
+    def _changes_nothing(self, wanted: ast.expr) -> bool:
+        early = [*(one for one in self.moved if not isinstance(one, ast.For)), *self.split]
+        stays = [inner for one in self._staying() for inner in [one, *statements_below(one)] if inner not in self.split]
+        if any(acting_calls(self.site, self.scope, one) for one in early):
+            return False
+        if not all(map(is_pure_assignment, early)) and any(map(self._acts, self._staying())):
+            return False
+        if changes_current_device(stays) or shares_object([*early, wanted], map(_without_blocks, stays)):
+            return False
+        return not (self._uses_up(early) & set().union(*map(reads, stays)) or self._is_changed_by_call(wanted))
+
+    def _acts(self, stays: ast.stmt) -> bool:
+        return bool(self._strange(acting_calls(self.site, self.scope, stays)))
+
+    def _uses_up(self, early: list[ast.stmt]) -> set[str]:
+        """The names that are iterated earlier now, and may be used up by that."""
+        names = [name for name in names_in(early) if name.id in used_up(early)]
+        return {name.id for name in names if not _can_run_twice(self.site, self.scope, name)}
+
+    def _is_changed_by_call(self, wanted: ast.expr) -> bool:
+        """Whether a method of an object, or a function that gets it, may change the device that it names.
+
+        The device of a tensor, and what an object gives as `device` itself, stay what they are.
+        """
+        if isinstance(wanted, ast.Attribute) and isinstance(wanted.value, ast.Name) and wanted.attr == "device":
+            return False
+        named = {name.id for one in ast.walk(wanted) if isinstance(one, ast.Attribute) for name in names_in([one])}
+        calls = [call for stays in self._staying() for call in self._strange(unseen_calls(self.site, stays))]
+        return any(name.id in named for name in names_in(calls))
 
     def _check_order(self) -> None:
         """Nothing that stays may be read or written by what moves past it."""
@@ -118,15 +160,17 @@ class Hoist:
             self._check_calls(part, stays)
 
     def _check_calls(self, part: ast.stmt, stays: ast.stmt) -> None:
-        torch = torch_if_imported(self.site)
-        strange = [
-            call
-            for call in unseen_calls(self.site, stays)
-            if not (isinstance(call.func, ast.Attribute) and self._is_of_chain(call.func, torch))
-        ]
+        strange = self._strange(unseen_calls(self.site, stays))
         if strange and (unseen_calls(self.site, part) or not is_pure_assignment(part)):
             called = ast.unparse(strange[0].func)
             raise CannotMoveError(f"`{called}` on line {strange[0].lineno} may change what line {part.lineno} reads")
+
+    def _strange(self, calls: list[ast.Call]) -> list[ast.Call]:
+        """The calls that are neither torch's own nor methods of the index."""
+        torch = torch_if_imported(self.site)
+        return [
+            call for call in calls if not (isinstance(call.func, ast.Attribute) and self._is_of_chain(call.func, torch))
+        ]
 
     def _is_of_chain(self, func: ast.Attribute, torch: str) -> bool:
         node: ast.expr = func
@@ -155,6 +199,12 @@ def _is_number_call(node: ast.AST) -> bool:
     return (
         isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("max", "min", "len", "int")
     )
+
+
+def _without_blocks(statement: ast.stmt) -> ast.AST:
+    """A statement as it stands; of a compound one its head alone, since its blocks are looked at by themselves."""
+    heads = [child for child in ast.iter_child_nodes(statement) if isinstance(child, ast.expr)]
+    return ast.Tuple(heads, ast.Load()) if list(statements_below(statement)) else statement
 
 
 def _own(statement: ast.stmt) -> set[str]:

@@ -13,8 +13,10 @@ Every factory of the chain gets `device=` and the transfer goes. Where the devic
 `cos, sin = self.rope(n)` and then `ids.to(cos.device)`, that statement and what it reads move above the first factory.
 
 Safe where integers and booleans are counted, placed, compared or chosen: those come out the same on every device. Left
-alone: random numbers, floating-point ranges and arithmetic (other values), and any chain whose elements the host reads
-in between. Unsafe where a statement moves that calls something whose body is not in sight: it then runs earlier.
+alone: random numbers, floating-point ranges and arithmetic (other values), any chain whose elements the host reads in
+between, and a destination that is not shown to be a device, or that may be None for `.cuda(...)`. Unsafe where a
+number that is computed with, a start or a step is not shown to be an int; and where a statement moves that calls
+something whose body is not in sight, or reads from an object that what it passes reads too: it then runs earlier.
 
 Does not pay where a chain of many small operations runs on the device only to make a few bytes.
 """
@@ -25,14 +27,16 @@ import ast
 import re
 
 from h2dlint.fixers._chain import Chain, NotExactError
+from h2dlint.fixers._destination import is_device_call, is_for_factory
 from h2dlint.fixers._hoist import CannotMoveError, Hoist, Lines
 from h2dlint.fixers._scope import Scope, block_of, is_pure, position, scope_of
 from h2dlint.fixers._text import drop_call, with_keyword
-from h2dlint.fixers._transfer import Transfer, device_text, is_device, transfer_of
+from h2dlint.fixers._transfer import Transfer, device_text, transfer_of
 
 from h2dlint.facts.copies import Cause, Direction
 from h2dlint.finding import Applicability, Edit, Fix
 from h2dlint.fixing import Refusal, Site
+from h2dlint.fixing.names import last_name
 
 TITLE = "Build the index on the device"
 ORDER = 10
@@ -63,8 +67,8 @@ class _Rewrite:
         self.site = site
         self.scope: Scope = scope_of(site)
         self.transfer = transfer
-        if not is_device(site, device):
-            raise NotExactError("the destination is not shown to be a device")
+        if not is_for_factory(site, transfer):
+            raise NotExactError(_why_not(site, device))
         self.device = device
         self.chain = Chain(site, self.scope, transfer.source, site.copy.index_built)
         self.rebound = self._rebound()
@@ -102,7 +106,7 @@ class _Rewrite:
         """The finished rewrite."""
         anchor = self._anchor()
         hoist = Hoist(self.site, self.scope, self.device, anchor, set(self.chain.names))
-        if not is_pure(self.device) and not _is_device_call(self.device):
+        if not is_pure(self.device) and not self._is_device_call():
             raise CannotMoveError("the device is the result of a call")
         lines = Lines(self.site)
         edits = self._moves(hoist, lines, anchor)
@@ -111,8 +115,14 @@ class _Rewrite:
             lines.take(self.site.statement, comments=self._comment_is_stale())
         edits += lines.edits()
         edits += self._rewritten(skip=self.site.statement if drops else None)
-        unsafe = hoist.unseen and anchor is not self.site.statement
-        return self.site.fix(TITLE, Applicability.UNSAFE if unsafe else Applicability.SAFE, edits)
+        safe = hoist.changes_nothing and self.chain.is_exact(self.transfer.dtype)
+        return self.site.fix(TITLE, Applicability.SAFE if safe else Applicability.UNSAFE, edits)
+
+    def _is_device_call(self) -> bool:
+        device = self.device
+        if not isinstance(device, ast.Call) or not is_device_call(self.site, device):
+            return False
+        return all(map(is_pure, (*device.args, *(keyword.value for keyword in device.keywords))))
 
     def _anchor(self) -> ast.stmt:
         """The first statement of the transfer's block that holds a factory, or the list that it fills."""
@@ -194,5 +204,7 @@ class _Rewrite:
         return "" if self.site.copy.layout in _DRY_LAYOUTS else ".clone()"
 
 
-def _is_device_call(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and all(map(is_pure, node.args))
+def _why_not(site: Site, device: ast.expr) -> str:
+    if last_name(site.call.func) == "to":
+        return "the destination is not shown to be a device"
+    return f"where `{ast.unparse(device)}` is None it would stay on the host"
