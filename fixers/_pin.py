@@ -7,15 +7,14 @@ import re
 
 import msgspec
 from h2dlint.fixers._factory import base_of
-from h2dlint.fixers._scope import block_of, position, scope_of, statements
+from h2dlint.fixers._scope import block_of, position
 from h2dlint.fixers._size import most_bytes
 
 from h2dlint import wording
 from h2dlint.facts.copies import Cause, Copy, Place, Verdict
-from h2dlint.facts.flags import is_availability_name
 from h2dlint.finding import Applicability
 from h2dlint.fixing import Guard, Refusal, Site
-from h2dlint.fixing.names import dotted_name
+from h2dlint.fixing.guards import local_flag
 from h2dlint.fixing.workers import in_worker_code
 
 LOADER = "DataLoader"
@@ -137,18 +136,10 @@ def _hangs_on_its_statement(site: Site) -> bool:
 
 def _local(site: Site) -> Guard | None:
     """A flag that this function has worked out for itself: `pin = pinning_supported(device)`."""
-    if site.copy.to_accelerator or site.function is None:
+    if site.copy.to_accelerator:
         return None
-    for statement in statements(scope_of(site)):
-        if position(statement) >= position(site.statement):
-            return None
-        if not isinstance(statement, ast.Assign) or statement not in site.function.body:
-            continue
-        target, value = statement.targets[0], statement.value
-        named = isinstance(target, ast.Name) and isinstance(value, ast.Call)
-        if named and is_availability_name(dotted_name(value.func)):  # type: ignore[attr-defined]
-            return Guard(target.id, True)  # type: ignore[attr-defined]
-    return None
+    name = local_flag(site.document, site.statement)
+    return None if name is None else Guard(name, True)
 
 
 def may_have_default_device(site: Site) -> bool:

@@ -218,7 +218,22 @@ def _is_quiet_body(site: Site, method: ast.FunctionDef, depth: int) -> bool:
 
 
 def unused_name(scope: Scope, *wanted: str) -> str:
-    """The first of `wanted` that the scope does not know yet, else the last one with a number."""
-    known = {name.id for name in names_in([scope])} | parameters(scope)
+    """The first of `wanted` that the scope does not know yet, be it by an import or a `def`, else the last one with a
+    number.
+    """
+    known = {name.id for name in names_in([scope])} | parameters(scope) | binds(scope) | _declared(scope)
     free = (name for name in (*wanted, *(f"{wanted[-1]}_{number}" for number in range(2, 100))) if name not in known)
     return next(free)
+
+
+def _declared(scope: Scope) -> set[str]:
+    """The names that patterns bind, and those that are said to be somebody else's."""
+    found: set[str] = set()
+    for node in ast.walk(scope):
+        if isinstance(node, (ast.Global, ast.Nonlocal)):
+            found.update(node.names)
+        elif isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name:
+            found.add(node.name)
+        elif isinstance(node, ast.MatchMapping) and node.rest:
+            found.add(node.rest)
+    return found

@@ -26,25 +26,22 @@ import ast
 
 from h2dlint.fixers._factory import PINNABLE, Origin, is_factory, origin_of
 from h2dlint.fixers._pin import guard_at, is_worker_statement, may_have_default_device, obstacle, too_large
-from h2dlint.fixers._scope import binds, block_of, end, own_nodes, position, scope_of, statements
+from h2dlint.fixers._scope import end, own_nodes, position, scope_of, statements
 from h2dlint.fixers._text import with_keyword
 from h2dlint.fixers._transfer import transfer_of
 from h2dlint.fixers._uses import Uses
+from h2dlint.fixers._waits import wait_behind
 
 from h2dlint.facts.copies import Cause, Direction, Place, Verdict
 from h2dlint.finding import Applicability, Edit, Fix
 from h2dlint.fixing import Refusal, Site
-from h2dlint.fixing.names import dotted_name, last_name
+from h2dlint.fixing.names import last_name
 
 TITLE = "Allocate it pinned"
 ORDER = 30
 
-_WAITS = frozenset({"synchronize"})
-_SIGNALS = frozenset({"record", "record_event"})
-_DEVICE_SIDE = frozenset({"wait_event", "wait_stream"})
-"""Here a stream waits, and the host goes on."""
-_MAKES_EVENT = frozenset({"Event", "record_event"})
-_MAKES_STREAM = frozenset({"Stream", "ExternalStream", "current_stream", "default_stream"})
+_SIGNALS = frozenset({"synchronize", "record", "record_event", "wait_event", "wait_stream"})
+"""Signs that the copy is waited for somewhere, or that a stream waits while the host goes on."""
 
 
 def fix(site: Site) -> Fix | Refusal | None:
@@ -107,56 +104,15 @@ def _after_download(site: Site, origin: Origin, host: ast.expr) -> Applicability
     if not uses.late:
         return Applicability.UNSAFE
     first = uses.late[0]
-    wait = _wait_behind(site)
+    wait = wait_behind(site)
     if wait is not None and position(wait) < position(first) and not uses.lent:
         return Applicability.SAFE
-    if _called_between(site, _WAITS | _SIGNALS | _DEVICE_SIDE, first):
+    if _called_between(site, _SIGNALS, first):
         return Applicability.UNSAFE
     return Refusal(
         f"`{first.id}` is used on line {first.lineno} with no synchronization in between: the copy that waits is what "
         "makes that right"
     )
-
-
-def _wait_behind(site: Site) -> ast.stmt | None:
-    """The first statement of the copy's own block, behind it, that makes the host wait for it in any case."""
-    block = block_of(site, site.statement)
-    recorded = False
-    for statement in block[block.index(site.statement) + 1 :]:
-        call = statement.value if isinstance(statement, (ast.Expr, ast.Assign)) else None
-        if not isinstance(call, ast.Call):
-            continue
-        if last_name(call.func) in _SIGNALS:
-            recorded = True
-        elif isinstance(statement, ast.Expr) and last_name(call.func) in _WAITS and _waits(site, call, recorded):
-            return statement
-    return None
-
-
-def _waits(site: Site, call: ast.Call, recorded: bool) -> bool:
-    """Whether a `synchronize` is the device's, a stream's, or that of an event which was recorded behind the copy."""
-    on = call.func.value if isinstance(call.func, ast.Attribute) else None
-    made = _made_by(site, on) if on is not None else ""
-    name = dotted_name(on).lower() if on is not None else ""
-    if made in _MAKES_STREAM or (not made and name.rpartition(".")[2].endswith("stream")):
-        return True
-    if made in _MAKES_EVENT or (not made and name.rpartition(".")[2].endswith(("event", "ready", "done"))):
-        return recorded
-    return name.startswith("torch.") and not made
-
-
-def _made_by(site: Site, node: ast.expr) -> str:
-    """The last name of the call that made a local object, or that stands there itself; empty where none is seen."""
-    if isinstance(node, ast.Call):
-        return last_name(node.func)
-    if not isinstance(node, ast.Name):
-        return ""
-    made = [
-        statement.value
-        for statement in statements(scope_of(site))
-        if isinstance(statement, ast.Assign) and node.id in binds(statement)
-    ]
-    return last_name(made[0].func) if len(made) == 1 and isinstance(made[0], ast.Call) else ""
 
 
 def _called_between(site: Site, names: frozenset[str], until: ast.Name) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import fnmatch
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -10,11 +12,13 @@ from pathlib import Path
 
 import pytest
 from conftest import WriteFiles
+from fixer_checks import answer_of
 
 from h2dlint.apply import apply_edits
 from h2dlint.facts.copies import Copy, Direction, Span, Verdict
-from h2dlint.finding import Edit
-from h2dlint.fixing import Document, FixOptions, RefusedError, Site, sites_of
+from h2dlint.finding import Edit, Fix
+from h2dlint.fixing import Document, FixOptions, Refusal, RefusedError, Site, sites_of
+from h2dlint.fixing.guards import local_flag
 from h2dlint.fixing.helpers import asks_its_device
 from h2dlint.fixing.imports import need_import
 from h2dlint.fixing.layout import add_keyword, delete, insert_after, insert_before, line_length
@@ -80,6 +84,22 @@ AFTER: dict[str, tuple[str, str]] = {
 def test_a_line_behind(text: str, expected: str) -> None:
     document = document_of(text)
     assert edited(document, insert_after(document, statement_at(document), ["new()"])) == expected
+
+
+def test_lines_of_the_file_itself_keep_their_line_ends() -> None:
+    text = SEND.replace("host.to(", "torch.cat(\n        [host]  # all\n    ).to(").replace("\n", "\r\n")
+    site = sites_of("a.py", text)[0]
+    answer = answer_of("pin_snapshot", site)
+    assert isinstance(answer, Fix)
+    after = edited(site.document, *answer.edits)
+    assert "    src = torch.cat(\r\n        [host]  # all\r\n    )\r\n" in after
+    assert "\r\r" not in after
+
+
+def test_a_string_over_several_lines_does_not_move() -> None:
+    text = SEND.replace("host.to(", 'torch.cat([host], len("""\na""") - 2).to(')
+    answer = answer_of("pin_snapshot", sites_of("a.py", text)[0])
+    assert answer == Refusal("a string over several lines would change with its indentation")
 
 
 def test_a_form_feed_is_not_repeated() -> None:
@@ -592,6 +612,18 @@ GUARDS: dict[str, tuple[dict[str, str], FixOptions, str, str]] = {
         "self.pin",
         "",
     ),
+    "a flag that stands below the function": (
+        {"pkg/a.py": SEND + "\n\nEARLY = send('cpu')\nPIN = torch.cuda.is_available()\n"},
+        FixOptions(),
+        "torch.cuda.is_available()",
+        "",
+    ),
+    "a flag that is imported below the function": (
+        {"pkg/u.py": UTILS, "pkg/a.py": SEND + "\n\nfrom pkg.u import is_pin_memory_available\n"},
+        FixOptions(),
+        "torch.cuda.is_available()",
+        "",
+    ),
     "the configured one": (
         {"pkg/u.py": "CAN = 1\n", "pkg/a.py": SEND},
         FixOptions(guard="pkg.u.CAN"),
@@ -617,6 +649,209 @@ def test_the_guard(
     assert (guard.expression, guard.needed) == (expression, True)
     assert line in edited(site.document, *guard.edits)
     assert bool(guard.edits) is bool(line)
+
+
+FLAGS: dict[str, tuple[str, str]] = {
+    "a test": ("PIN_MEMORY = torch.cuda.is_available()", "PIN_MEMORY"),
+    "a test beside a switch": (
+        "PIN_MEMORY = os.environ.get('PIN', '1') == '1' and torch.cuda.is_available()",
+        "PIN_MEMORY",
+    ),
+    "a test beside a constant": ("WANTED = True\nPIN_MEMORY = WANTED and torch.cuda.is_available()", "PIN_MEMORY"),
+    "one of two tests": ("PIN_MEMORY = torch.cuda.is_available() or torch.xpu.is_available()", "PIN_MEMORY"),
+    "what a function of the module finds": (
+        "def _pinnable():\n    return torch.cuda.is_available()\n\n\nPIN_MEMORY = _pinnable()",
+        "PIN_MEMORY",
+    ),
+    "what a library says": ("from lib import pinning_supported\n\nPIN_MEMORY = pinning_supported()", "PIN_MEMORY"),
+    "a setting": ("PIN_MEMORY = True", ""),
+    "a setting from the environment": ("PIN_MEMORY = os.environ.get('PIN', '1') == '1'", ""),
+    "a switch instead of a test": ("PIN_MEMORY = torch.cuda.is_available() or bool(os.environ.get('PIN'))", ""),
+    "a string beside a test": ("PIN_MEMORY = os.environ.get('PIN') and torch.cuda.is_available()", ""),
+    "a list of devices": ("PIN_MEMORY_DEVICES = ('cuda', 'xpu')", ""),
+    "a function that is not called": ("from lib import can_pin as able\n\nPIN_MEMORY = lambda: able()", ""),
+    "what may be there on any machine": ("PIN_MEMORY = torch.distributed.is_available()", ""),
+    "what is not Windows alone": ("PIN_MEMORY = not in_wsl()", ""),
+    "a flag that a function sets": (
+        "PIN_MEMORY = torch.cuda.is_available()\n\n\ndef force():\n    global PIN_MEMORY\n    PIN_MEMORY = True",
+        "",
+    ),
+    "a flag that is there only in a script": (
+        "if __name__ == '__main__':\n    PIN_MEMORY = torch.cuda.is_available()",
+        "",
+    ),
+    "a function": ("def can_pin():\n    return torch.cuda.is_available()", "can_pin()"),
+    "a function that asks its way": (
+        "@lru_cache\ndef can_pin(device=None) -> bool:\n    'Whether.'\n    if not torch.cuda.is_available():\n"
+        "        return False\n    if device is not None and str(device) == 'cpu':\n        print('no')\n"
+        "        return False\n    return True",
+        "can_pin()",
+    ),
+    "a function that tries": (
+        "def can_pin():\n    try:\n        return torch.cuda.is_available()\n    except RuntimeError:\n"
+        "        return False",
+        "can_pin()",
+    ),
+    "a function that asks an object": (
+        "def can_pin():\n    from pkg.platforms import current\n\n    return current.is_pin_memory_available()",
+        "can_pin()",
+    ),
+    "a function that asks a class": (
+        "class Platform:\n    def can_pin():\n        return True\n\n\ndef can_pin():\n    return Platform.can_pin()",
+        "",
+    ),
+    "a function that says yes": ("def can_pin(device=None):\n    return True", ""),
+    "a function that says yes on some way": (
+        "def can_pin(device=None):\n    if device is None:\n        return torch.cuda.is_available()\n    return True",
+        "",
+    ),
+    "a function that says nothing on some way": (
+        "def can_pin():\n    if torch.cuda.is_available():\n        return True",
+        "",
+    ),
+    "a function that reads the environment": ("def should_pin_memory():\n    return os.environ['PIN'] == '1'", ""),
+    "a function that is decorated": ("@wrap\ndef can_pin():\n    return torch.cuda.is_available()", ""),
+    "a function with another after it": (
+        "def can_pin():\n    return torch.cuda.is_available()\n\n\ndef can_pin():\n    return True",
+        "",
+    ),
+}
+FLAG_NAMES = ("PIN_MEMORY_DEVICES", "PIN_MEMORY", "should_pin_memory", "can_pin")
+
+
+@pytest.mark.parametrize("imported", [True, False], ids=["imported", "found"])
+@pytest.mark.parametrize(("definition", "expression"), FLAGS.values(), ids=FLAGS.keys())
+def test_a_flag_whose_definition_is_in_sight_counts_by_what_it_is(
+    write: WriteFiles, definition: str, expression: str, imported: bool
+) -> None:
+    head = "import os\nfrom functools import lru_cache\n\nimport torch\n\n"
+    name = next(name for name in FLAG_NAMES if name in definition)
+    line = f"from pkg.u import {name}\n" if imported else "from pkg.u import os\n"
+    files = {"pkg/__init__.py": "", "pkg/platforms.py": "current = find()\n", "pkg/a.py": line + SEND}
+    site = site_in(write({**files, "pkg/u.py": f"{head}{definition}\n"}))
+    assert site.guard().expression == (expression or "torch.cuda.is_available()")
+
+
+LOCAL: dict[str, tuple[str, bool]] = {
+    "a test": ("    pin = torch.cuda.is_available()\n", True),
+    "what a library says": ("    pin = pinning_supported(device)\n", True),
+    "what the project says truly": ("    pin = can_pin(device)\n", True),
+    "what the project says": ("    pin = always_pin_enabled(device)\n", False),
+    "what is set again": ("    pin = torch.cuda.is_available()\n    if device:\n        pin = True\n", False),
+    "what is set under a condition": ("    if device:\n        pin = torch.cuda.is_available()\n", False),
+    "what a function inside may set": (
+        "    pin = torch.cuda.is_available()\n    def force():\n        nonlocal pin\n        pin = True\n",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("lines", "known"), LOCAL.values(), ids=LOCAL.keys())
+def test_a_flag_of_the_function(write: WriteFiles, lines: str, known: bool) -> None:
+    flags = (
+        "import torch\n\n\ndef can_pin(device):\n    return torch.cuda.is_available() and device != 'cpu'\n\n\n"
+        "def always_pin_enabled(device):\n    return 'yes' if device != 'cpu' else ''\n"
+    )
+    head = "from lib import pinning_supported\nfrom pkg.u import always_pin_enabled, can_pin\n"
+    code = head + SEND.replace("    host =", f"{lines}    host =")
+    site = site_in(write({"pkg/__init__.py": "", "pkg/u.py": flags, "pkg/a.py": code}))
+    assert local_flag(site.document, site.statement) == ("pin" if known else None)
+
+
+OBJECTS: dict[str, tuple[str, str, bool]] = {
+    "a base of a library": ("class A(torch.nn.Module)", "super().__init__()", True),
+    "layers that are made before": ("class A", "self.layer = torch.nn.Linear(self.width, 4)", True),
+    "a method that is called before": ("class A", "self.setup()", False),
+    "an object that is handed on before": ("class A", "register(self)", False),
+    "a base of the project, made before": ("class A(Base)", "super().__init__()", False),
+    "set on one way": ("class A", "if setup:", False),
+}
+
+
+@pytest.mark.parametrize(("head", "line", "known"), OBJECTS.values(), ids=OBJECTS.keys())
+def test_a_flag_of_an_object_is_set_before_anything_can_ask_for_it(
+    write: WriteFiles, head: str, line: str, known: bool
+) -> None:
+    pin = "        self.pin = pin and"
+    inner = f"    {pin}" if line.endswith(":") else pin
+    code = OPT_OUT.replace("class A", f"class Base:\n    pass\n\n\n{head}").replace(pin, f"        {line}\n{inner}")
+    site = site_in(write({"pkg/__init__.py": "", "pkg/a.py": code}))
+    assert (site.guard().expression == "self.pin") is known
+
+
+HEIRS: dict[str, tuple[str, bool]] = {
+    "one with no constructor": ("class B(A):\n    pass\n", True),
+    "one that begins with its parent's": ("class B(A):\n    def __init__(self):\n        super().__init__()\n", True),
+    "one that leaves it out": ("class B(A):\n    def __init__(self):\n        self.x = 1\n", False),
+    "one that does something before": (
+        "class B(A):\n    def __init__(self):\n        self.send('cpu')\n        super().__init__()\n",
+        False,
+    ),
+    "one of one that leaves it out": (
+        "class B(A):\n    pass\n\n\nclass C(B):\n    def __init__(self):\n        self.x = 1\n",
+        False,
+    ),
+    "one that sets it": ("class B(A):\n    def turn_on(self):\n        self.pin = True\n", False),
+}
+
+
+@pytest.mark.parametrize("apart", [True, False], ids=["elsewhere", "here"])
+@pytest.mark.parametrize(("heir", "known"), HEIRS.values(), ids=HEIRS.keys())
+def test_a_flag_of_an_object_is_the_same_for_its_heirs(write: WriteFiles, heir: str, known: bool, apart: bool) -> None:
+    files = {"pkg/a.py": OPT_OUT, "pkg/b.py": f"from pkg.a import A\n\n\n{heir}"}
+    if not apart:
+        files = {"pkg/a.py": f"{OPT_OUT}\n\n{heir}"}
+    site = site_in(write({"pkg/__init__.py": "", **files}))
+    assert (site.guard().expression == "self.pin") is known
+
+
+RUNS: dict[str, tuple[dict[str, str], bool]] = {
+    "one that only defines": ({"u.py": UTILS}, True),
+    "one that asks for what may not be there": (
+        {"u.py": "try:\n    import fast\nexcept ImportError:\n    fast = None\n" + UTILS},
+        True,
+    ),
+    "one that asks for the module where types are checked": (
+        {"u.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from a import send\n" + UTILS},
+        True,
+    ),
+    "one that asks for the module in a function": ({"u.py": UTILS + "def g(\n    x,\n):\n    import a\n"}, True),
+    "one that does something as a script": ({"u.py": UTILS + "if __name__ == '__main__':\n    main()\n"}, True),
+    "one that raises": ({"u.py": UTILS + "raise SystemExit\n"}, False),
+    "one that calls": ({"u.py": UTILS + "main()\n"}, False),
+    "one that reads the command line": ({"u.py": UTILS + "args = parser.parse_args()\n"}, False),
+    "one that loops": ({"u.py": UTILS + "for _ in range(3):\n    pass\n"}, False),
+    "one that needs another library": ({"u.py": "import fast\n" + UTILS}, False),
+    "one that needs one that calls": ({"u.py": "import v\n" + UTILS, "v.py": "main()\n"}, False),
+    "one that imports this module": ({"u.py": "import a\n" + UTILS}, False),
+    "one that tries to import this module": (
+        {"u.py": "try:\n    import a\nexcept ImportError:\n    a = None\n" + UTILS},
+        False,
+    ),
+    "one that imports this module by another": ({"u.py": "import v\n" + UTILS, "v.py": "import a\n"}, False),
+    "one that has run already": ({"u.py": UTILS + "main()\n", "b.py": "import u\n"}, True),
+    "one that may have run already": (
+        {"u.py": UTILS + "main()\n", "b.py": "try:\n    import u\nexcept ImportError:\n    u = None\n"},
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("folder", ["pkg", "scripts"])
+@pytest.mark.parametrize(("files", "taken"), RUNS.values(), ids=RUNS.keys())
+def test_an_import_for_a_flag_runs_nothing_new(
+    write: WriteFiles, files: Mapping[str, str], taken: bool, folder: str
+) -> None:
+    prefix = "pkg." if folder == "pkg" else ""
+    whole = {"b.py": "", "c.py": "import b\n", **files, "a.py": "import b\n" + SEND}
+    named = {
+        f"{folder}/{name}": re.sub(r"\b(import|from) ([abuv])\b", rf"\1 {prefix}\2", text)
+        for name, text in whole.items()
+    }
+    if prefix:
+        named["pkg/__init__.py"] = ""
+    site = site_in(write(named), f"{folder}/a.py")
+    assert (site.guard().expression == "is_pin_memory_available()") is taken
 
 
 def test_no_guard_is_needed_on_the_way_to_an_accelerator(write: WriteFiles) -> None:
@@ -700,6 +935,88 @@ def test_a_helper_that_was_found_does_nothing_but_pin_and_send(body: str, taken:
     helper = f"import torch\n\n\ndef send_async(data, device, flag=True):\n{body}"
     site = site_in(write({"pkg/__init__.py": "", "pkg/u.py": helper, "pkg/a.py": SEND}))
     assert (site.helper() is not None) is taken
+
+
+CACHED = "from functools import lru_cache\n" + HELPER.replace("def send_async", "@lru_cache\ndef send_async")
+NO_HELPERS = {
+    "a cache around it": CACHED,
+    "a decorator": HELPER.replace("def send_async", "@torch.no_grad()\ndef send_async"),
+    "another meaning further down": HELPER + "\n\nsend_async = load\n",
+    "another meaning on some way": HELPER + "\n\nif PIN_MEMORY:\n    from fast import send_async\n",
+    "a function that sets it": HELPER + "\n\ndef replace():\n    global send_async\n    send_async = load\n",
+    "a setting instead of a test": HELPER.replace("torch.cuda.is_available()", "True"),
+    "a copy that waits": HELPER.replace("non_blocking=True", "non_blocking=False"),
+    "a module that runs something": HELPER + "\n\nmain()\n",
+    "a module that imports the copy's": "from pkg.a import send\n" + HELPER,
+}
+
+
+@pytest.mark.parametrize("text", NO_HELPERS.values(), ids=NO_HELPERS.keys())
+def test_a_helper_that_may_do_something_else(text: str, write: WriteFiles) -> None:
+    site = site_in(write({"pkg/__init__.py": "", "pkg/u.py": text, "pkg/a.py": SEND}))
+    assert site.helper() is None
+
+
+def test_a_helper_of_this_module_stands_above_the_copy(write: WriteFiles) -> None:
+    head, _, use = SEND.partition("\n\n\n")
+    helper = HELPER.partition("\n\n")[2].partition("\n\n\ndef load")[0]
+    above, below = f"{head}\n\n{helper}\n\n\n{use}", f"{SEND}\n\n{helper}\n"
+    for number, (text, name) in enumerate(((above, "send_async"), (below, None))):
+        found = site_in(
+            write({f"pkg{number}/__init__.py": "", f"pkg{number}/a.py": text}), f"pkg{number}/a.py"
+        ).helper()
+        assert (found.name if found else None) == name
+
+
+SIGNATURES: dict[str, tuple[str, str]] = {
+    "a device": ("data, device", "send(host, device)"),
+    "a device by name": ("data, *, target_device=None", "send(host, target_device=device)"),
+    "a switch that is off": ("data, device, non_blocking=False", "send(host, device, non_blocking=True)"),
+    "a switch that must be given": ("data, device, *, non_blocking", "send(host, device, non_blocking=True)"),
+    "a switch that is on": ("data, device, non_blocking=True", "send(host, device)"),
+    "a dtype that must be given": (
+        "data, dtype, device",
+        "`transfer-helper` names `pkg.u.send`, which requires `dtype`, which this copy does not say",
+    ),
+    "no device": ("data", "`transfer-helper` names `pkg.u.send`, which takes no device"),
+    "names alone": ("*, data, device", "`transfer-helper` names `pkg.u.send`, which takes no tensor by position"),
+}
+
+
+@pytest.mark.parametrize(("signature", "expected"), SIGNATURES.values(), ids=SIGNATURES.keys())
+def test_the_configured_helper_is_called_as_it_is_declared(write: WriteFiles, signature: str, expected: str) -> None:
+    files = {"pkg/__init__.py": "", "pkg/u.py": f"def send({signature}):\n    return data\n"}
+    code = SEND.replace("def send", "def upload")
+    site = site_in(write({**files, "pkg/a.py": code}), options=FixOptions(helper="pkg.u.send"))
+    answer = answer_of("call_helper", site)
+    if expected.startswith("send("):
+        assert isinstance(answer, Fix)
+        assert f"    return {expected}  # copy\n" in edited(site.document, *answer.edits)
+    else:
+        assert answer == Refusal(expected)
+
+
+LOST: dict[str, tuple[str, str]] = {
+    "a comment in the call": ("host.to(\n        device,  # where\n        non_blocking=True,\n    )", "*comment*"),
+    "a comment in front of it": (
+        "(\n        host\n        # sent\n        .to(device, non_blocking=True)\n    )",
+        "*comment*",
+    ),
+    "a string over several lines": (
+        'torch.add(host, len("""a\nb"""))  .to(device, non_blocking=True)',
+        "*a string over several lines*",
+    ),
+}
+
+
+@pytest.mark.parametrize(("copy", "reason"), LOST.values(), ids=LOST.keys())
+def test_a_call_of_the_helper_loses_nothing(write: WriteFiles, copy: str, reason: str) -> None:
+    code = SEND.replace("host.to(device, non_blocking=True)", copy).replace("def send", "def upload")
+    files = {"pkg/__init__.py": "", "pkg/u.py": "def send(data, device): ...\n", "pkg/a.py": code}
+    site = site_in(write(files), options=FixOptions(helper="pkg.u.send"))
+    answer = answer_of("call_helper", site)
+    assert isinstance(answer, Refusal)
+    assert fnmatch.fnmatchcase(answer.reason, reason)
 
 
 def test_a_helper_that_asks_what_its_device_is_cannot_be_given_a_string() -> None:

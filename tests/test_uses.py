@@ -132,6 +132,17 @@ NOT_WAITED_FOR: dict[str, tuple[str, str]] = {
         "",
         "total = sum(memoryview(host.numpy()))\ntorch.cuda.synchronize()\nreturn total",
     ),
+    "the host's own": ("", "torch.cpu.synchronize()\nreturn host.tolist()"),
+    "another stream": ("side = torch.cuda.Stream()", "side.synchronize()\nreturn host.tolist()"),
+    "an event of before, while another is recorded": (
+        "done = torch.cuda.Event()\ndone.record()",
+        "events.record()\ndone.synchronize()\nreturn host.tolist()",
+    ),
+    "the loop is left before": (
+        "",
+        "while True:\n    host.copy_(gpu, non_blocking=True)\n    if debug:\n        break\n"
+        "    torch.cuda.synchronize()\nreturn host.tolist()",
+    ),
     "others hold it": ("pending.append(host)", "torch.cuda.synchronize()\nreturn host.tolist()"),
 }
 

@@ -7,23 +7,26 @@ nothing is raised where nothing was. So its body is held against the few stateme
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 
-from h2dlint.facts.flags import is_availability_name
-from h2dlint.fixing.names import dotted_name, last_name, own_nodes
+from h2dlint.fixing.names import dotted_name, own_nodes
 
 _MOST_NODES = 250
 """A longer function does more than pin and send."""
 
 
-def pins_and_sends(definition: ast.FunctionDef) -> bool:
+def pins_and_sends(definition: ast.FunctionDef, says_pinnable: Callable[[ast.expr], bool]) -> bool:
     """Whether a function pins what its first parameter holds, where that is possible, sends it with `non_blocking=`,
     returns that, and does nothing else.
+
+    `says_pinnable` tells whether a test in it holds only where memory can be pinned. A decorated function is none: a
+    cache would hand out what it sent before, and whatever else stands around a function is not in sight.
     """
-    if not definition.args.args or len(list(own_nodes(definition))) > _MOST_NODES:
+    if definition.decorator_list or not definition.args.args or len(list(own_nodes(definition))) > _MOST_NODES:
         return False
     if not 1 <= len(required(definition)) <= 2:  # one may call it with a tensor and a device alone
         return False
-    reader = _Reader(definition)
+    reader = _Reader(definition, says_pinnable)
     return reader.only_sends(definition.body) and reader.pins and reader.sends
 
 
@@ -36,6 +39,11 @@ def required(definition: ast.FunctionDef) -> list[str]:
     return [argument.arg for argument in (*plain, *named)]
 
 
+def default_of(definition: ast.FunctionDef, name: str) -> ast.expr | None:
+    """The default of a parameter; None where it has none, or there is no such parameter."""
+    return next((default for one, default in _defaults(definition) if one.arg == name), None)
+
+
 def asks_its_device(definition: ast.FunctionDef, name: str) -> bool:
     """Whether a function takes an attribute of its parameter `name`: then a string will not do for the device."""
     return any(isinstance(node, ast.Attribute) and dotted_name(node.value) == name for node in ast.walk(definition))
@@ -44,7 +52,8 @@ def asks_its_device(definition: ast.FunctionDef, name: str) -> bool:
 class _Reader:
     """Reads a body, and knows which names hold the given tensor, as it is or pinned, and which one on a device."""
 
-    def __init__(self, definition: ast.FunctionDef) -> None:
+    def __init__(self, definition: ast.FunctionDef, says_pinnable: Callable[[ast.expr], bool]) -> None:
+        self._says_pinnable = says_pinnable
         self.pins = False
         """Whether something is pinned, under a test that says that it can be."""
         self.sends = False
@@ -109,9 +118,8 @@ class _Reader:
 
     def _may_pin(self, *flags: ast.expr) -> bool:
         """Note that something is pinned; False where nothing says that it can be."""
-        tests = [node for test in (*self._tests, *flags) for node in ast.walk(test)]
         self.pins = True
-        return any(is_availability_name(dotted_name(node) or last_name(node)) for node in tests if _has_a_name(node))
+        return any(self._says_pinnable(test) for test in (*self._tests, *flags))
 
     def _arrives(self, value: ast.expr) -> bool:
         """Whether an expression is the given tensor on its device."""
@@ -123,7 +131,7 @@ class _Reader:
             return True
         if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
             return False
-        asked = any(keyword.arg == "non_blocking" for keyword in value.keywords)
+        asked = self._does_not_wait(value)
         self.sends = self.sends or asked
         devices = [*value.args, *(keyword.value for keyword in value.keywords if keyword.arg == "device")]
         return (
@@ -135,6 +143,13 @@ class _Reader:
             and self._keeps_dtype(value, ("device", "non_blocking"))
         )
 
+    def _does_not_wait(self, call: ast.Call) -> bool:
+        """Whether a call copies with `non_blocking=True`, or as the caller says."""
+        given = next((keyword.value for keyword in call.keywords if keyword.arg == "non_blocking"), None)
+        if isinstance(given, ast.Name):
+            return given.id == "non_blocking" and given.id in self._parameters
+        return isinstance(given, ast.Constant) and given.value is True
+
     def _is_parameter(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Name) and node.id in self._parameters
 
@@ -144,7 +159,7 @@ class _Reader:
             return False
         into = value.func.value
         made = self._is_empty_one(into) or (isinstance(into, ast.Name) and into.id in self._made)
-        self.sends = self.sends or any(keyword.arg == "non_blocking" for keyword in value.keywords)
+        self.sends = self.sends or self._does_not_wait(value)
         return made and len(value.args) == 1 and self._keeps(value.args[0])
 
     def _is_empty_one(self, value: ast.expr) -> bool:
@@ -172,16 +187,18 @@ class _Reader:
         return True
 
 
-def _has_a_name(node: ast.AST) -> bool:
-    return isinstance(node, (ast.Name, ast.Attribute))
-
-
 def _given_none(definition: ast.FunctionDef) -> frozenset[str]:
     """The parameters that are None unless somebody gives them."""
+    pairs = _defaults(definition)
+    return frozenset(one.arg for one, default in pairs if isinstance(default, ast.Constant) and default.value is None)
+
+
+def _defaults(definition: ast.FunctionDef) -> list[tuple[ast.arg, ast.expr]]:
+    """The parameters that have a default, each with it."""
     arguments = definition.args
     plain = [*arguments.posonlyargs, *arguments.args]
-    pairs = [
+    named = [*zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]
+    return [
         *zip(plain[len(plain) - len(arguments.defaults) :], arguments.defaults, strict=True),
-        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+        *((one, default) for one, default in named if default is not None),
     ]
-    return frozenset(one.arg for one, default in pairs if isinstance(default, ast.Constant) and default.value is None)

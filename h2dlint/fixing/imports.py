@@ -47,7 +47,7 @@ def need_import(document: Document, dotted: str, statement: ast.stmt) -> tuple[s
     if not module:
         raise RefusedError(f"`{dotted}` is not known in this module")
     _refuse_taken(name, document, statement)
-    _refuse_circle(document, module)
+    _refuse_circle(document, module, statement)
     return name, (_from_import(document, module, name, statement),)
 
 
@@ -100,22 +100,35 @@ def _written(binding: Binding, dotted: str) -> str | None:
 
 
 def _visible(document: Document, statement: ast.stmt) -> Iterator[Binding]:
-    """The imports that `statement` can rely on, the nearest first."""
+    """The imports that `statement` can rely on, the nearest first.
+
+    A function may be called as soon as it is there: what the module imports further down is not.
+    """
     line = statement.lineno
-    inside_function = False
     for node in document.around(statement):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            earlier = [inner for inner in node.body if inner.lineno < line]
-            yield from _bindings(document, earlier)
-            inside_function = True
-    top = document.tree.body
-    yield from _bindings(document, top if inside_function else [inner for inner in top if inner.lineno < line])
-    for node in top:
-        if isinstance(node, ast.Try) and (inside_function or node.lineno < line):
+            yield from _bindings(document, [inner for inner in node.body if inner.lineno < line])
+    above = [inner for inner in document.tree.body if inner.lineno < outermost(document, statement).lineno]
+    yield from _bindings(document, above)
+    for node in above:
+        if isinstance(node, ast.Try):
             yield from _bindings(document, node.body)
 
 
+def outermost(document: Document, statement: ast.stmt) -> ast.stmt:
+    """The statement of the module itself that holds `statement`."""
+    around = document.around(statement)
+    found = around[-1] if around else statement
+    assert isinstance(found, ast.stmt)
+    return found
+
+
 def _bindings(document: Document, body: Sequence[ast.stmt]) -> Iterator[Binding]:
+    return bindings(body, own_name(document), _is_package(document))
+
+
+def bindings(body: Sequence[ast.stmt], module: str, is_package: bool) -> Iterator[Binding]:
+    """What the imports among some statements of a module make known."""
     for node in body:
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -125,7 +138,7 @@ def _bindings(document: Document, body: Sequence[ast.stmt]) -> Iterator[Binding]
                     root = alias.name.partition(".")[0]
                     yield Binding(root, root, node, True)
         elif isinstance(node, ast.ImportFrom):
-            base = _base_of(document, node)
+            base = absolute("." * node.level + (node.module or ""), module, is_package)
             for alias in node.names:
                 if alias.name != "*":
                     yield Binding(alias.asname or alias.name, f"{base}.{alias.name}", node, False)
@@ -133,7 +146,11 @@ def _bindings(document: Document, body: Sequence[ast.stmt]) -> Iterator[Binding]
 
 def _base_of(document: Document, node: ast.ImportFrom) -> str:
     written = "." * node.level + (node.module or "")
-    return absolute(written, own_name(document), os.path.basename(document.file) == "__init__.py")
+    return absolute(written, own_name(document), _is_package(document))
+
+
+def _is_package(document: Document) -> bool:
+    return os.path.basename(document.file) == "__init__.py"
 
 
 def _is_hidden(name: str, document: Document, statement: ast.stmt, binding: Binding | None = None) -> bool:
@@ -150,17 +167,24 @@ def _refuse_taken(name: str, document: Document, statement: ast.stmt) -> None:
         raise RefusedError(f"`{name}` means something else here")
 
 
-def _refuse_circle(document: Document, module: str) -> None:
+def _refuse_circle(document: Document, module: str, statement: ast.stmt) -> None:
     own = own_name(document)
     if module == own:
         raise RefusedError(f"`{module}` does not define it")
-    if module.partition(".")[0] != own.partition(".")[0]:
+    files = project_files(package_root(document.file))
+    if not any(files.modules_behind(module)):
         return
     for node in document.tree.body:
-        if isinstance(node, ast.ImportFrom) and _base_of(document, node) == module:
-            return  # this very import works already
-    if project_files(package_root(document.file)).reaches(module, own):
+        works = isinstance(node, ast.ImportFrom) and _base_of(document, node) == module
+        if works and _is_above(document, node, statement):
+            return
+    if files.reaches(module, own):
         raise RefusedError(f"importing `{module}` here would go in a circle")
+
+
+def _is_above(document: Document, node: ast.stmt, statement: ast.stmt) -> bool:
+    """Whether a statement of the module has run when what holds `statement` begins to be there."""
+    return node.lineno < outermost(document, statement).lineno
 
 
 # --- the new import -----------------------------------------------------------------------------------------------
@@ -169,7 +193,7 @@ def _refuse_circle(document: Document, module: str) -> None:
 def _from_import(document: Document, module: str, name: str, statement: ast.stmt) -> Edit:
     for node in document.tree.body:
         fits = isinstance(node, ast.ImportFrom) and _base_of(document, node) == module and node.names[0].name != "*"
-        if fits and (node.lineno < statement.lineno or document.function_of(statement)):
+        if fits and _is_above(document, node, statement):
             assert isinstance(node, ast.ImportFrom)
             return _with_name(document, node, name)
     return _new_statement(document, module, name, statement)
@@ -246,8 +270,9 @@ def _new_statement(document: Document, module: str, name: str | None, statement:
 def _leading_imports(document: Document, statement: ast.stmt) -> list[ast.Import | ast.ImportFrom]:
     """The imports at the top of the module, in order of the text, that stand before `statement` and any definition."""
     found: list[ast.Import | ast.ImportFrom] = []
+    own = outermost(document, statement)
     for node in document.tree.body:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) or node is statement:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) or node is own:
             break
         if isinstance(node, (ast.Import, ast.ImportFrom)) and stands_alone(document, node):
             found.append(node)

@@ -1,17 +1,22 @@
-"""The other files of the project, read as text: who defines a name, and which module imports which.
+"""The other files of the project, read as text: who defines a name, which module imports which, and what that runs.
 
-Only looked at where a fix needs a name from elsewhere. Nothing is parsed that does not hold the word in question.
+Only looked at where a fix needs a name from elsewhere. Nothing is parsed that does not hold the word in question, or
+would be imported for it.
 """
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import stat
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Container, Iterator
 from functools import cached_property, lru_cache
 
 from h2dlint.discovery import DEFAULT_EXCLUDES
+from h2dlint.facts.flags import is_availability_name
+from h2dlint.fixing.names import dotted_name, last_name
 
 MOST_FILES = 6000
 """Of a larger project only so many files are read, those nearest to the top first."""
@@ -26,6 +31,9 @@ _IMPORT = re.compile(
     re.MULTILINE,
 )
 _COMMENT = re.compile(r"#[^\n]*")
+_INDENTED = re.compile(r"^[ \t]+(?:from|import)[ \t]", re.MULTILINE)
+_DEFERRED = re.compile(r"(?:async[ \t]+)?def\b|if[ \t]+(?:\w+\.)?TYPE_CHECKING[ \t]*:|if[ \t]+__name__\b")
+"""What begins a block that does not run when the module is imported."""
 
 
 def module_name(file: str) -> str:
@@ -118,43 +126,93 @@ class ProjectFiles:
         return self._imports(module)
 
     @cached_property
-    def _known_imports(self) -> dict[str, frozenset[str]]:
+    def _known_imports(self) -> dict[tuple[str, bool], frozenset[str]]:
         return {}
 
-    def _imports(self, module: str) -> frozenset[str]:
-        found = self._known_imports.get(module)
+    def _imports(self, module: str, perhaps: bool = False) -> frozenset[str]:
+        """What is imported at the margin; with `perhaps`, also in a `try` or an `if` that runs at import."""
+        found = self._known_imports.get((module, perhaps))
         if found is None:
+            text = _run_at_import(self.text(module)) if perhaps else self.text(module)
             names: set[str] = set()
-            for dotted in _imported_names(self.text(module), module, self._is_package_module(module)):
-                names.update(self._modules_behind(dotted))
-            found = self._known_imports[module] = frozenset(names)
+            for dotted in _imported_names(text, module, self.is_package_module(module)):
+                names.update(self.modules_behind(dotted))
+            found = self._known_imports[module, perhaps] = frozenset(names)
         return found
 
-    def _is_package_module(self, module: str) -> bool:
+    def is_package_module(self, module: str) -> bool:
+        """Whether a module is an `__init__.py`."""
         return os.path.basename(self.files.get(module, "")) == "__init__.py"
 
-    def _modules_behind(self, dotted: str) -> Iterator[str]:
+    def modules_behind(self, dotted: str) -> Iterator[str]:
+        """The project's modules that importing `dotted` loads: itself, or the one that has the name, and packages."""
         while dotted:
             if dotted in self.files:
                 yield dotted
             dotted = dotted.rpartition(".")[0]
 
+    @cached_property
+    def _trees(self) -> dict[str, ast.Module | None]:
+        return {}
+
+    def tree(self, module: str) -> ast.Module | None:
+        """The tree of a module of the project; None for any other, and for one that does not parse."""
+        if module not in self._trees:
+            self._trees[module] = _parsed(self.text(module)) if module in self.files else None
+        return self._trees[module]
+
     def reaches(self, start: str, goal: str) -> bool:
-        """Whether importing `start` leads, at the top level, to an import of `goal`.
+        """Whether importing `start` leads to an import of `goal`, if only in a `try` or under a condition.
 
         The packages around `goal` are being imported whenever `goal` is: what they import is no new way.
         """
         around = {goal[:at] for at, character in enumerate(goal) if character == "."}
-        seen: set[str] = set(around)
-        waiting = [module for module in self._modules_behind(start) if module not in around]
+        starts = [module for module in self.modules_behind(start) if module not in around]
+        return goal in self._closure(starts, lambda module: self._imports(module, perhaps=True), around)
+
+    def _closure(
+        self, starts: list[str], following: Callable[[str], frozenset[str]], without: Container[str] = ()
+    ) -> set[str]:
+        """The modules that are met from `starts` on."""
+        seen: set[str] = set()
+        waiting = list(starts)
         while waiting:
             module = waiting.pop()
-            if module == goal:
-                return True
-            if module not in seen:
+            if module not in seen and module not in without:
                 seen.add(module)
-                waiting.extend(self.imports_of(module) - seen)
-        return False
+                waiting.extend(following(module) - seen)
+        return seen
+
+    def is_harmless(self, module: str, own: str, own_text: str) -> bool:
+        """Whether `own` may import `module`: that goes in no circle, and runs nothing that did not run before.
+
+        What `own` imports already, at the margin, by itself or through others, has run; any further module must only
+        define things, and need no library that nobody has asked for yet.
+        """
+        if module not in self.files or self.reaches(module, own):
+            return False
+        asked = [*_imported_names(own_text, own, self.is_package_module(own))]
+        loaded = self._closure([one for name in (own, *asked) for one in self.modules_behind(name)], self.imports_of)
+        further = self._closure(
+            [*self.modules_behind(module)], lambda one: self._imports(one, perhaps=True), frozenset(loaded)
+        )
+        if not further:
+            return True
+        known = sys.stdlib_module_names.union(*(self._roots_asked_for(one) for one in loaded))
+        known |= {name.partition(".")[0] for name in (*asked, *self.files)}
+        return all(_only_defines(self.tree(one), known) for one in further)
+
+    @cached_property
+    def _known_roots(self) -> dict[str, frozenset[str]]:
+        return {}
+
+    def _roots_asked_for(self, module: str) -> frozenset[str]:
+        """The libraries that a module imports at the margin."""
+        found = self._known_roots.get(module)
+        if found is None:
+            names = _imported_names(self.text(module), module, self.is_package_module(module))
+            found = self._known_roots[module] = frozenset(name.partition(".")[0] for name in names)
+        return found
 
 
 @lru_cache(maxsize=4)
@@ -191,6 +249,31 @@ def _read(file: str) -> str:
         return ""
 
 
+def _parsed(text: str) -> ast.Module | None:
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _run_at_import(text: str) -> str:
+    """The lines that run when `text` is imported, all at the margin: none of functions or for type checkers."""
+    if not _INDENTED.search(text):
+        return text
+    kept: list[str] = []
+    left_out: int | None = None  # the indentation of what begins a block that does not run
+    for line in text.splitlines():
+        bare = line.lstrip(" \t")
+        indent = len(line) - len(bare)
+        if not bare or bare.startswith("#") or (left_out is not None and indent > left_out):
+            continue
+        if left_out == indent and bare.startswith((")", "]", "}")):
+            continue  # the end of a header over several lines
+        left_out = indent if _DEFERRED.match(bare) else None
+        kept.append(bare)
+    return "\n".join(kept)
+
+
 def _imported_names(text: str, module: str, is_package: bool) -> Iterator[str]:
     """What the import statements at the margin of `text` name, dotted and absolute."""
     for match in _IMPORT.finditer(text):
@@ -213,3 +296,69 @@ def absolute(base: str, module: str, is_package: bool) -> str:
     parts = module.split(".")
     keep = len(parts) - level + (1 if is_package else 0)
     return ".".join([*parts[: max(keep, 0)], *([name] if name else [])])
+
+
+# --- what an import runs ------------------------------------------------------------------------------------------
+
+_QUIET_CALLS = frozenset(
+    {
+        *("getLogger", "init_logger", "get_logger", "TypeVar", "ParamSpec", "NewType", "namedtuple", "getenv", "get"),
+        *("compile", "device", "dtype", "frozenset", "set", "tuple", "list", "dict", "str", "int", "float", "bool"),
+        *("len", "min", "max", "sorted", "range", "is_available", "device_count", "startswith", "endswith", "lower"),
+    }
+)
+"""Calls by their last name that only give a value."""
+
+
+def _only_defines(tree: ast.Module | None, known: Container[str]) -> bool:
+    """Whether importing a module only defines names: `known` are the libraries that it may ask for."""
+    return tree is not None and all(_is_definition(node, known) for node in tree.body)
+
+
+def _is_definition(node: ast.stmt, known: Container[str], guarded: bool = False) -> bool:
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Pass)):
+        return True
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return guarded or all(root in known for root in _roots(node))
+    if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+        return node.value is None or _only_gives(node.value)
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant)
+    if isinstance(node, ast.ClassDef):
+        return all(_is_definition(inner, known, guarded) for inner in node.body)
+    if isinstance(node, ast.If):
+        body = [] if _never_holds_at_import(node.test) else node.body
+        return _only_gives(node.test) and all(_is_definition(inner, known, guarded) for inner in (*body, *node.orelse))
+    if isinstance(node, ast.Try):
+        rest = [*node.orelse, *node.finalbody, *(inner for one in node.handlers for inner in one.body)]
+        tried = guarded or any(_catches_import(one) for one in node.handlers)
+        return all(_is_definition(one, known, tried) for one in node.body) and all(
+            _is_definition(one, known, guarded) for one in rest
+        )
+    return False
+
+
+def _roots(node: ast.Import | ast.ImportFrom) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name.partition(".")[0] for alias in node.names]
+    return [] if node.level else [(node.module or "").partition(".")[0]]
+
+
+def _only_gives(value: ast.expr) -> bool:
+    """Whether an expression calls nothing but what only gives a value."""
+    calls = (node for node in ast.walk(value) if isinstance(node, ast.Call))
+    return all(last_name(call.func) in _QUIET_CALLS or is_availability_name(dotted_name(call.func)) for call in calls)
+
+
+def _never_holds_at_import(test: ast.expr) -> bool:
+    return last_name(test) == "TYPE_CHECKING" or (isinstance(test, ast.Compare) and last_name(test.left) == "__name__")
+
+
+def _catches_import(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(last_name(kind) in _IMPORT_ERRORS for kind in kinds)
+
+
+_IMPORT_ERRORS = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import io
+import tokenize
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -112,17 +114,17 @@ class Site(Struct, frozen=True, eq=False):
     def insert_before(self, statement: ast.stmt, lines: Sequence[str]) -> Edit:
         """Puts lines, indented relative to `statement`, in front of it.
 
-        Raises RefusedError where no line can stand there.
+        Raises RefusedError where no line can stand there, and where another indentation would change a string.
         """
         from h2dlint.fixing.layout import insert_before
 
-        return insert_before(self.document, statement, lines)
+        return insert_before(self.document, statement, _movable(lines))
 
     def insert_after(self, statement: ast.stmt, lines: Sequence[str]) -> Edit:
         """Puts lines, indented relative to `statement`, behind it. Raises RefusedError as `insert_before`."""
         from h2dlint.fixing.layout import insert_after
 
-        return insert_after(self.document, statement, lines)
+        return insert_after(self.document, statement, _movable(lines))
 
     def delete(self, statement: ast.stmt) -> Edit:
         """Takes a statement out with its line; `pass` stays where nothing else is in its block."""
@@ -184,3 +186,23 @@ class Site(Struct, frozen=True, eq=False):
         """The finished rewrite, bound to this text; edits in order, each once."""
         ordered = sorted(set(edits), key=lambda edit: (edit.start, edit.end, edit.replacement))
         return Fix(title, applicability, tuple(ordered), self.document.content_hash)
+
+
+def _movable(lines: Sequence[str]) -> list[str]:
+    """Lines without line ends of their own kind, which may be indented anew.
+
+    Raises RefusedError where they hold a string over several lines: it would change with its indentation.
+    """
+    found = [line.replace("\r\n", "\n").replace("\r", "\n") for line in lines]
+    if any("\n" in line for line in found) and holds_long_string("\n".join(found)):
+        raise RefusedError("a string over several lines would change with its indentation")
+    return found
+
+
+def holds_long_string(text: str) -> bool:
+    """Whether a text of Python has a string that goes over several lines; True too where that cannot be told."""
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    except (tokenize.TokenError, SyntaxError):
+        return True
+    return any(token.string.strip() and token.start[0] != token.end[0] for token in tokens)
