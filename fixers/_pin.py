@@ -14,7 +14,7 @@ from h2dlint import wording
 from h2dlint.facts.copies import Cause, Copy, Place, Verdict
 from h2dlint.finding import Applicability
 from h2dlint.fixing import Guard, Refusal, Site
-from h2dlint.fixing.guards import local_flag
+from h2dlint.fixing.module_flags import local_flag
 from h2dlint.fixing.workers import in_worker_code
 
 LOADER = "DataLoader"

@@ -35,7 +35,7 @@ from msgspec import Struct
 from h2dlint.facts.copies import Next, Verdict
 from h2dlint.finding import Applicability, Edit, Fix
 from h2dlint.fixing import Guard, Refusal, RefusedError, Site
-from h2dlint.fixing.guards import is_availability
+from h2dlint.fixing.availability import is_availability
 
 TITLE = "Copy once, into pinned memory"
 ORDER = 70

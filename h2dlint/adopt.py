@@ -74,8 +74,8 @@ def adopt(folder: str, processes: int, done: Callable[[int, int], None]) -> Adop
 
 def _names(folder: str, told: list[str]) -> Iterator[str]:
     """The project's own guard and helper, from the package with most files that has one."""
-    from h2dlint.fixing.guards import project_guard, project_helper
     from h2dlint.fixing.project_files import package_root
+    from h2dlint.fixing.project_flags import project_guard, project_helper
 
     roots = Counter(package_root(file) for file in python_files([folder]))
     for key, find, what in (

@@ -17,13 +17,18 @@ DEPTH = 80_000
 """Calls of Python functions into each other: 6 KiB of stack for each, where none needs more than two."""
 
 
+class NoRoomError(RecursionError):
+    """The system grants no thread with such a stack."""
+
+
 def with_room(work: Callable[[], Answer]) -> Answer:
     """What `work` answers, with room for code as deep as generated code may be.
 
     Python's own parser has limits besides, which from 3.12 on no stack extends.
 
     Raises:
-        RecursionError: it is deeper than that, or the system grants no such stack.
+        NoRoomError: the system grants no such stack.
+        RecursionError: it is deeper than that.
         Everything that `work` raises.
     """
     answers: list[Answer] = []
@@ -40,7 +45,7 @@ def with_room(work: Callable[[], Answer]) -> Answer:
     try:
         stack = threading.stack_size(STACK)
     except (ValueError, RuntimeError) as error:
-        raise RecursionError("no larger stack") from error
+        raise NoRoomError("no larger stack") from error
     try:
         # Nobody waits for it at the end of the program: whoever is interrupted wants to end.
         thread = threading.Thread(target=run, daemon=True)
@@ -49,7 +54,7 @@ def with_room(work: Callable[[], Answer]) -> Answer:
         threading.stack_size(stack)
         thread.join()
     except RuntimeError as error:
-        raise RecursionError("no thread with a larger stack") from error
+        raise NoRoomError("no thread with a larger stack") from error
     finally:
         threading.stack_size(stack)
         sys.setrecursionlimit(depth)

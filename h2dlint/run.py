@@ -12,12 +12,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import structs
 
 from h2dlint.call_stack import in_one_piece
 from h2dlint.engine import Job, Outcome, failed, look_at, new_project
+from h2dlint.room import NoRoomError, with_room
 from h2dlint.source import Problem
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ _MOST_AT_ONCE = 6
 """Files that lie next to each other go to one process: they read the same modules."""
 
 Done = Callable[[int], None]
+Answer = TypeVar("Answer")
 
 
 def run(jobs: Sequence[Job], processes: int, done: Done | None = None) -> list[Outcome]:
@@ -50,12 +52,22 @@ def run(jobs: Sequence[Job], processes: int, done: Done | None = None) -> list[O
     """
     done = done or _say_nothing
     processes = min(processes, len(jobs) // WORTH_A_PROCESS)
-    if processes <= 1:
-        return _run_here(jobs, done)
+    if processes > 1:
+        try:
+            return _Crew(jobs, processes, done).outcomes()
+        except _CannotStart:
+            pass
+    return _deeply(lambda: _run_here(jobs, done))
+
+
+def _deeply(work: Callable[[], Answer]) -> Answer:
+    """What `work` answers, with room for facts that hang on each other in a long row, where the system grants it: with
+    less a file is given up half way, and looked at once more with room for it alone.
+    """
     try:
-        return _Crew(jobs, processes, done).outcomes()
-    except _CannotStart:
-        return _run_here(jobs, done)
+        return with_room(work)
+    except NoRoomError:
+        return work()
 
 
 def _say_nothing(count: int) -> None:
@@ -388,6 +400,10 @@ def _serve(connection: Connection, inherited: Sequence[Connection]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers, and stops its workers
     _mask_interrupts(False)
     gc.disable()
+    _deeply(lambda: _answer(connection))
+
+
+def _answer(connection: Connection) -> None:
     try:
         while True:
             for job in connection.recv():

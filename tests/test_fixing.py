@@ -18,10 +18,10 @@ from h2dlint.apply import apply_edits
 from h2dlint.facts.copies import Copy, Direction, Span, Verdict
 from h2dlint.finding import Edit, Fix
 from h2dlint.fixing import Document, FixOptions, Refusal, RefusedError, Site, sites_of
-from h2dlint.fixing.guards import local_flag
 from h2dlint.fixing.helpers import asks_its_device
 from h2dlint.fixing.imports import need_import
 from h2dlint.fixing.layout import add_keyword, delete, insert_after, insert_before, line_length
+from h2dlint.fixing.module_flags import local_flag
 from h2dlint.fixing.names import bound_in
 from h2dlint.fixing.wrapping import rewrapped, wrapped
 

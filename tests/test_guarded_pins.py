@@ -128,7 +128,7 @@ DATA: dict[str, tuple[str, bool]] = {
         False,
     ),
     "a list, and what a loop goes over": (
-        "def upload(xs: list[int], tensors, dev):\n    for xs in tensors:\n        print(xs)\n    ids = torch.tensor(xs)",
+        "def upload(xs: list[int], tensors, dev):\n    for xs in tensors:\n        pass\n    ids = torch.tensor(xs)",
         False,
     ),
 }

@@ -1,8 +1,8 @@
 """What fixers work with: the site of a copy, with the questions a rewrite asks and the edits it answers with."""
 
 from h2dlint.fixing.document import Document
-from h2dlint.fixing.guards import Guard, Helper
 from h2dlint.fixing.options import FixOptions
+from h2dlint.fixing.project_flags import Guard, Helper
 from h2dlint.fixing.proposal import propose, sites_of
 from h2dlint.fixing.site import Refusal, RefusedError, Site
 

@@ -17,7 +17,7 @@ from h2dlint.fixing.document import Document
 from h2dlint.fixing.options import FixOptions
 
 if TYPE_CHECKING:
-    from h2dlint.fixing.guards import Guard, Helper
+    from h2dlint.fixing.project_flags import Guard, Helper
 
 
 class Refusal(Struct, frozen=True):
