@@ -314,6 +314,8 @@ def _comprehend(
 def bind_target(target: ast.expr, value: Value, frame: Frame) -> None:
     """Bind a loop, comprehension, with or assignment target."""
     if isinstance(target, ast.Name):
+        if frame.tests:
+            frame.bind_anew(target.id)
         frame.forget(target.id)
         frame.env[target.id] = value
     elif isinstance(target, (ast.Tuple, ast.List)):

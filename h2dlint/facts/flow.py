@@ -100,7 +100,13 @@ def _assign(statement: ast.Assign, frame: Frame) -> bool:
         value = as_assumed(value)
     for target in statement.targets:
         assign(target, value, statement, frame)
+        if isinstance(target, ast.Name) and isinstance(statement.value, _CONDITIONS):
+            frame.remember(target.id, statement.value)
     return True
+
+
+_CONDITIONS = (ast.Compare, ast.BoolOp)
+"""What is worth to be known as the condition that a name stands for: the others say all by their value."""
 
 
 def _annotated(statement: ast.AnnAssign, frame: Frame) -> bool:
@@ -116,6 +122,8 @@ def assign(target: ast.expr, value: Value, statement: ast.AST, frame: Frame) -> 
     """One assignment target."""
     if isinstance(target, ast.Name):
         name = target.id
+        if frame.tests:
+            frame.bind_anew(name)
         if name in frame.outer_names:
             frame.rebind(name, value)
         elif name in frame.globals:

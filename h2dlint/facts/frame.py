@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from h2dlint.facts.copies import Pinning
 from h2dlint.facts.domain import (
@@ -114,6 +114,16 @@ class BudgetExceededError(Exception):
     """A function took too many steps; its copies are left unproven."""
 
 
+class Remembered(NamedTuple):
+    """A condition that has a name."""
+
+    test: ast.expr
+    names: frozenset[str]
+    """The variables that it speaks of."""
+    path: tuple[Tag, ...]
+    """The branches in which it was given the name."""
+
+
 class Frame:
     """Variables, path and results of one activation."""
 
@@ -156,6 +166,7 @@ class Frame:
         "self_name",
         "stores",
         "stream",
+        "tests",
         "unused",
         "way",
         "yields",
@@ -178,6 +189,8 @@ class Frame:
         """The function that is looked at, of which this is a call."""
         self.depth = 0
         self.loop_depth = 0
+        self.tests: dict[str, Remembered] = {}
+        """Conditions that were given a name, by it."""
         self.dotted: set[str] = set()
         """The variables of which the environment may hold attributes, by dotted name."""
         self.dotted_ends: set[str] = set()
@@ -297,6 +310,23 @@ class Frame:
             return value
         kept = tuple((name, held) for name, held in value.fields if name not in later)
         return Instance(value.info, (*kept, *later.items()))
+
+    def remember(self, name: str, test: ast.expr) -> None:
+        """`name` is a condition of this scope's own variables from here on, as long as none of them is bound anew."""
+        names = frozenset(node.id for node in ast.walk(test) if isinstance(node, ast.Name))
+        if self.self_name not in names and name not in names:
+            self.tests[name] = Remembered(test, names, tuple(self.path))
+
+    def remembered(self, name: str) -> ast.expr | None:
+        """The condition that a name stands for on this way."""
+        held = self.tests.get(name)
+        here = held is not None and tuple(self.path[: len(held.path)]) == held.path
+        return held.test if held is not None and here else None
+
+    def bind_anew(self, name: str) -> None:
+        """A variable gets another value: conditions that speak of it are no longer known by their names."""
+        for key in [key for key, held in self.tests.items() if key == name or name in held.names]:
+            del self.tests[key]
 
     def own(self, name: str) -> str:
         """What an attribute of the receiver is known by."""

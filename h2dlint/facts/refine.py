@@ -47,6 +47,9 @@ def refined(
 
     `seen`: values of tested expressions with the variables as they are, for who asks of both ways.
     """
+    behind = frame.remembered(test.id) if frame.tests and type(test) is ast.Name else None
+    if behind is not None:
+        return _with_what_it_stands_for(test, behind, frame, holds, evaluate)
     if type(test) in _GUARDS:
         found = _guard(test, frame, holds)
         return frame.env if found is None else _narrowed(*found, frame, evaluate, seen)
@@ -58,6 +61,21 @@ def refined(
         together = isinstance(test.op, ast.And) == holds
         return _all(test.values, frame, holds, evaluate) if together else _some(test.values, frame, holds, evaluate)
     return frame.env
+
+
+def _with_what_it_stands_for(
+    name: ast.expr, test: ast.expr, frame: Frame, holds: bool, evaluate: Evaluate
+) -> Environment | None:
+    """A name for a condition: what both say."""
+    outer = frame.env
+    narrowed = refined(test, frame, holds, evaluate)
+    if narrowed is None:
+        return None
+    frame.env = narrowed
+    try:
+        return _narrowed(name, _truthy if holds else _falsy, frame, evaluate, None)
+    finally:
+        frame.env = outer
 
 
 _GUARDS = frozenset({ast.Compare, ast.Attribute, ast.Call, ast.Name})
