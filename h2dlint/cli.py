@@ -12,7 +12,10 @@ EXIT_PIPE_CLOSED = 141
 
 def main() -> None:
     """Runs the command line and ends the process: 0 nothing to report, 1 findings, 2 usage or internal error."""
-    sys.exit(exit_code(sys.argv[1:]))
+    code = exit_code(sys.argv[1:])
+    if code == EXIT_INTERRUPTED:  # Python would first clear away all that was read, and that takes seconds
+        os._exit(code)
+    sys.exit(code)
 
 
 def exit_code(arguments: list[str]) -> int:
