@@ -81,6 +81,25 @@ def upload(rows: list[float]):
         except RuntimeError:
             pass
 """,
+    "a device of the class, which a derived class may have otherwise": """
+class Mover:
+    device = "cuda"
+
+    def upload(self, rows: list[float]):
+        ids = torch.tensor(rows)
+        return ids.to(self.device, non_blocking=True)
+""",
+    "an attribute that is another device where there is none": """
+class Mover:
+    def __init__(self):
+        self.device = "cuda"
+        if not torch.cuda.is_available():
+            self.device = "cpu"
+
+    def upload(self, rows: list[float]):
+        ids = torch.tensor(rows)
+        return ids.to(self.device, non_blocking=True)
+""",
     "an attribute that is set later": """
 class Mover:
     def __init__(self, gpu_id=None):

@@ -25,6 +25,7 @@ from h2dlint.facts.domain import (
     Sequence,
     Unknown,
     Value,
+    as_assumed,
     join,
     one_of_several,
 )
@@ -86,10 +87,10 @@ def instance_attribute(value: Instance, name: str, node: ast.AST, frame: Frame) 
 
 
 def _as_default(value: Value) -> Value:
-    """A switch of the class: an object, or a class derived from it, may have it the other way."""
+    """A switch or a device of the class: an object, or a class derived from it, may have it the other way."""
     if isinstance(value, Const) and isinstance(value.value, bool):
         return Const(value.value, True, value.origin)
-    return value
+    return as_assumed(value)
 
 
 def _is_none(value: Value) -> bool:

@@ -362,7 +362,7 @@ def _if(statement: ast.If, frame: Frame) -> bool:
     for body, holds, tag in ((statement.body, True, tags[0]), (statement.orelse, False, tags[1])):
         if (holds and found is Truth.FALSE) or (not holds and found in flags.DEFINITELY_TRUE):
             _close(body, statement.test, frame)
-            before = _assumed_in(body, before)
+            before = _assumed_in(body, before, frame)
             continue
         frame.env = before
         narrowed = refined(statement.test, frame, holds, evaluate, seen)
@@ -396,16 +396,16 @@ def _on_machine(test: ast.expr, holds: bool, frame: Frame) -> None:
         frame.note_dotted(name)
 
 
-def _assumed_in(body: SequenceOf[ast.stmt], env: Environment) -> Environment:
+def _assumed_in(body: SequenceOf[ast.stmt], env: Environment, frame: Frame) -> Environment:
     """The variables where a branch is left out that sets some of them for a machine without an accelerator."""
-    names = {
-        target.id
-        for statement in body
-        if isinstance(statement, ast.Assign)
-        for target in statement.targets
-        if isinstance(target, ast.Name) and target.id in env
-    }
-    return {**env, **{name: as_assumed(env[name]) for name in names}} if names else env
+    targets = [target for statement in body if isinstance(statement, ast.Assign) for target in statement.targets]
+    assumed = {key: as_assumed(env[key]) for key in map(key_of, targets) if key in env}
+    for key in assumed:
+        base, dot, name = key.rpartition(".")
+        if dot and base == frame.self_name:
+            stores = frame.stores.get(name, [])
+            frame.stores[name] = [(as_assumed(held), node) for held, node in stores]
+    return {**env, **assumed} if assumed else env
 
 
 def _meet(ends: list[tuple[Environment, Tag]], before: Environment, frame: Frame, *, exited: bool = False) -> bool:
