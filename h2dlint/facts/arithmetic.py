@@ -278,11 +278,12 @@ def kind_test(holder: ast.expr, kinds: Iterable[Value], holds: bool, backend: st
     for other accelerators alone says nothing of the one that is asked about.
     """
     names = set(map(_kind_of, kinds))
-    if not names or None in names or ("cpu" in names and len(names) > 1) or not names_own_device(holder):
+    own = not names.isdisjoint({"cuda", backend})
+    if not names or None in names or ("cpu" in names and own) or not names_own_device(holder):
         return None
-    if names.isdisjoint({"cpu", "cuda", backend}):
+    if not own and "cpu" not in names and holds:
         return NOTHING
-    return Available() if ("cpu" in names) != holds else Const(False)
+    return Available() if own == holds else Const(False)
 
 
 def _kind_of(value: Value) -> str | None:

@@ -36,7 +36,7 @@ from h2dlint.facts.flags import Truth, truth
 from h2dlint.facts.frame import BudgetExceededError, Environment, Frame, key_of
 from h2dlint.facts.indexing import element
 from h2dlint.facts.iteration import item_of, loop_items, unpacked
-from h2dlint.facts.machines import asks_torch, machine_of
+from h2dlint.facts.machines import is_elsewhere, machine_of, spelled_out
 from h2dlint.facts.operations import flat_arrays
 from h2dlint.facts.refine import refined
 from h2dlint.facts.transfers import read_back, tested
@@ -217,14 +217,14 @@ def _conditional(node: ast.IfExp, frame: Frame) -> Value:
 def branch_tag(test: ast.expr, holds: bool, found: Truth, frame: Frame) -> Tag:
     """The tag of a branch; one that a switch closes by default says so."""
     by_default = not ((found is Truth.SOFT_TRUE and not holds) or (found is Truth.SOFT_FALSE and holds))
-    machine = machine_of(test, holds, frame.interpreter.options.backend)
+    machine = machine_of(spelled_out(test, frame), holds, frame.interpreter.options.backend)
     return Tag("path", test, holds, by_default, frame.module.path, machine=machine)
 
 
 def decided(test: ast.expr, frame: Frame) -> Truth:
-    """What a condition of a branch comes to. One that asks torch for another accelerator is true on other machines."""
+    """What a condition of a branch comes to. One that asks for another accelerator may be true on other machines."""
     found = truth(tested(evaluate(test, frame), test, frame))
-    return Truth.UNKNOWN if asks_torch(test, frame.interpreter.options.backend) else found
+    return Truth.UNKNOWN if is_elsewhere(spelled_out(test, frame), frame.interpreter.options.backend) else found
 
 
 # Containers

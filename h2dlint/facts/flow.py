@@ -42,7 +42,7 @@ from h2dlint.facts.flags import Truth, truth
 from h2dlint.facts.frame import IN_FLIGHT, Environment, Frame, join_environments, key_of
 from h2dlint.facts.indexing import read_index, store_element, stored
 from h2dlint.facts.iteration import item_of, loop_items
-from h2dlint.facts.machines import device_on, names_own_device
+from h2dlint.facts.machines import device_on, names_own_device, spelled_out
 from h2dlint.facts.reads import read_in
 from h2dlint.facts.refine import refined
 from h2dlint.facts.transfers import tested, waits
@@ -371,7 +371,7 @@ def _if(statement: ast.If, frame: Frame) -> bool:
             continue
         frame.env = dict(narrowed) if narrowed is before else narrowed
         if tag.machine:
-            _on_machine(statement.test, holds, frame)
+            _on_machine(spelled_out(statement.test, frame), holds, frame)
         frame.path.append(tag)
         frame.assumes += found is Truth.AVAILABLE
         goes_on = run_body(body, frame)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import ast
 import re
 
-from h2dlint.facts.frame import key_of
+from h2dlint.facts.frame import Frame, key_of
 from h2dlint.facts.torch_api import ACCELERATOR_MODULES
 
-EVERYWHERE = frozenset({"cuda", "hip", "cpu"})
+_EVERYWHERE = frozenset({"cuda", "hip", "cpu"})
 """What programs ask after that means no other machine: CUDA's name stands for ROCm, and often for any accelerator."""
 
-_OTHERS = ACCELERATOR_MODULES - EVERYWHERE
+_OTHERS = ACCELERATOR_MODULES - _EVERYWHERE
 _ASKS = re.compile(rf"^_?(?:is|has)_(?:torch_)?({'|'.join(sorted(_OTHERS))})(?:_available)?$")
 
 
@@ -58,14 +58,25 @@ def machine_of(test: ast.expr, holds: bool, backend: str) -> str:
     return kind if holds != denies else f"-{kind}"
 
 
-def asks_torch(test: ast.expr, backend: str) -> bool:
-    """Whether a test is torch's own for another accelerator, or the opposite of that: it says nothing of this one."""
+def is_elsewhere(test: ast.expr, backend: str) -> bool:
+    """Whether a test is for another accelerator, or the opposite of that: both branches are looked at."""
     while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         test = test.operand
-    return isinstance(test, ast.Call) and bool(_of_torch(key_of(test.func), backend))
+    if isinstance(test, ast.Call):
+        return bool(_of_torch(key_of(test.func), backend))
+    return isinstance(test, ast.Compare) and machine_of(test, True, backend) != ""
 
 
-def other_kind(kinds: set[str], backend: str) -> str:
+def spelled_out(test: ast.expr, frame: Frame) -> ast.expr:
+    """The test that a name stands for, where that is known."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = spelled_out(test.operand, frame)
+        return test if inner is test.operand else ast.UnaryOp(test.op, inner)
+    known = frame.remembered(test.id) if isinstance(test, ast.Name) else None
+    return test if known is None else known
+
+
+def _other_kind(kinds: set[str], backend: str) -> str:
     """One of the kinds, where all of them mean another machine; else nothing."""
     return min(kinds) if kinds and kinds <= _OTHERS - {backend} else ""
 
@@ -89,21 +100,21 @@ def _asked_for(test: ast.expr, backend: str) -> str:
     if isinstance(test, ast.Call):
         name = key_of(test.func)
         asked = _ASKS.match(name.rpartition(".")[2])
-        return other_kind({asked[1]}, backend) if asked else _of_torch(name, backend)
+        return _other_kind({asked[1]}, backend) if asked else _of_torch(name, backend)
     if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not names_own_device(test.left):
         return ""
     right = test.comparators[0]
     if isinstance(test.ops[0], (ast.In, ast.NotIn)):
         items = right.elts if isinstance(right, (ast.Tuple, ast.List, ast.Set)) else []
-        return other_kind(set(map(_kind_in, items)), backend)
-    return other_kind({_kind_in(right)}, backend)
+        return _other_kind(set(map(_kind_in, items)), backend)
+    return _other_kind({_kind_in(right)}, backend)
 
 
 def _of_torch(name: str, backend: str) -> str:
     """The other accelerator of `torch.xpu.is_available` or `torch.backends.mps.is_available`."""
     parts = name.split(".")
     asked = len(parts) > 2 and parts[0] == "torch" and parts[-1] in ("is_available", "is_built")
-    return other_kind({parts[-2]}, backend) if asked else ""
+    return _other_kind({parts[-2]}, backend) if asked else ""
 
 
 def _kind_in(node: ast.expr) -> str:
